@@ -1,0 +1,19 @@
+import { defineConfig } from 'vitest/config';
+
+export default defineConfig({
+  // Tests run from source: every lib's `exports` has a `source` condition, so no build comes first.
+  resolve: { conditions: ['source'] },
+  ssr: { resolve: { conditions: ['source'], externalConditions: ['source'] } },
+  test: {
+    environment: 'node',
+    setupFiles: ['./test/setup.ts'],
+    globalSetup: ['./test/servers.ts'],
+    include: ['libs/*/src/**/*.spec.ts', 'services/*/src/**/*.spec.ts', 'test/**/*.spec.ts'],
+    exclude: ['**/node_modules/**', '**/dist/**', 'test/charts/**', 'test/cluster/**', 'test/llama/**'],
+    reporters: ['default', './test/summary-reporter.ts'],
+    testTimeout: 30_000,
+    hookTimeout: 60_000,
+    pool: 'forks',
+    maxWorkers: 2,
+  },
+});
