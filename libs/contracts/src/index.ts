@@ -1,1 +1,2 @@
-export {};
+export * from './conversation-message.js';
+export * from './yard-error.js';
