@@ -16,6 +16,8 @@ export interface ServerProcessOptions {
   log: string;
   cwd?: string;
   env?: NodeJS.ProcessEnv;
+  /** A temporary folder that goes when the server is stopped, or when this process is gone. */
+  removeAtEnd?: string;
   /** How long it may take to end after SIGTERM before it is killed, in milliseconds. */
   graceMs?: number;
   /** Called when it ends without having been asked to through `stop` or `kill`. */
@@ -26,18 +28,22 @@ export interface ServerProcessOptions {
  * The guardian: a shell between us and the server, which ends the server when we are gone, however we went.
  * It holds the reading end of a pipe whose only writing end is ours (Node opens it close-on-exec, so no other child
  * inherits it). When this process ends, SIGKILL included, the kernel closes the pipe, `read` sees the end of file, and
- * the server gets SIGTERM, then SIGKILL. Works the same on Linux and macOS, needs no polling, costs one `sh`.
- * Its first line of output is the server's process id; its exit code is the server's.
+ * the server gets SIGTERM, then SIGKILL, and a temporary folder is removed. Works the same on Linux and macOS, needs no
+ * polling, costs one `sh`. Its first line of output is the server's process id; its exit code is the server's.
  */
 const GUARDIAN = `
-log=$1; grace=$2; shift 2
+log=$1; grace=$2; remove=$3; shift 3
 exec 3<&0
 "$@" </dev/null >>"$log" 2>&1 3<&- &
 server=$!
+gone=
+trap 'gone=1' USR1
+trap '' TERM INT HUP
 echo "$server"
 exec >/dev/null
 (
   while read -r _ <&3; do :; done
+  kill -USR1 $$
   kill -TERM "$server" 2>/dev/null
   while [ "$grace" -gt 0 ]; do
     sleep 0.1
@@ -47,10 +53,13 @@ exec >/dev/null
   kill -KILL "$server" 2>/dev/null
 ) &
 watch=$!
-trap '' TERM INT HUP
-wait "$server"
-code=$?
+while :; do
+  wait "$server"
+  code=$?
+  kill -0 "$server" 2>/dev/null || break
+done
 kill -KILL "$watch" 2>/dev/null
+if [ -n "$gone" ] && [ -n "$remove" ]; then rm -rf "$remove"; fi
 exit "$code"
 `;
 
@@ -75,11 +84,12 @@ export class ServerProcess {
     });
   }
 
-  /** Starts the server and resolves once its process exists; rejects when the program cannot be found. */
+  /** Starts the server and resolves once its process exists; rejects when no process can be started at all. */
   static async start(options: ServerProcessOptions): Promise<ServerProcess> {
     closeSync(openSync(options.log, 'a', 0o600)); // logs may name subjects and keys: not for others
     const grace = String(Math.ceil((options.graceMs ?? 5000) / 100));
-    const guardian = spawn('/bin/sh', ['-c', GUARDIAN, 'guardian', options.log, grace, ...options.command], {
+    const args = ['-c', GUARDIAN, 'guardian', options.log, grace, options.removeAtEnd ?? '', ...options.command];
+    const guardian = spawn('/bin/sh', args, {
       stdio: ['pipe', 'pipe', 'ignore'],
       cwd: options.cwd,
       env: options.env,
