@@ -19,7 +19,11 @@ export function FromEnv(name: string, options: { secret?: boolean } = {}): Prope
   return (target, property) => {
     const type: unknown = Reflect.getMetadata('design:type', target, property);
     const own = (Reflect.getOwnMetadata(VARIABLES, target.constructor) ?? []) as Variable[];
-    Reflect.defineMetadata(VARIABLES, [...own, { property: String(property), name, secret: options.secret ?? false, type }], target.constructor);
+    Reflect.defineMetadata(
+      VARIABLES,
+      [...own, { property: String(property), name, secret: options.secret ?? false, type }],
+      target.constructor,
+    );
   };
 }
 
@@ -52,9 +56,15 @@ export function loadConfig<T extends object>(type: new () => T, env: NodeJS.Proc
     if (text !== undefined && text !== '') values[property] = read(text, declared);
   }
   const config = plainToInstance(type, values, { exposeDefaultValues: true });
-  const mistakes = validateSync(config, { stopAtFirstError: true, validationError: { target: false, value: false } }).map((error) => {
+  const mistakes = validateSync(config, {
+    stopAtFirstError: true,
+    validationError: { target: false, value: false },
+  }).map((error) => {
     const variable = variables.find(({ property }) => property === error.property);
-    const rule = Object.values(error.constraints ?? { unknown: `${error.property} is wrong` })[0]!.replace(error.property, 'it');
+    const rule = Object.values(error.constraints ?? { unknown: `${error.property} is wrong` })[0]!.replace(
+      error.property,
+      'it',
+    );
     return `${variable?.name ?? error.property}: ${rule}${variable !== undefined && !variable.secret && env[variable.name] !== undefined ? '' : ' (not set or secret: value not shown)'}`;
   });
   if (mistakes.length > 0) throw new ConfigError(mistakes);

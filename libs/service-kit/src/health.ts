@@ -54,7 +54,9 @@ export class Health {
       return { status: ok ? 200 : 503, body: { status: ok ? 'ok' : 'failing', failed } };
     }
     if (path === '/readyz') {
-      const failed: Record<string, string> = this.draining ? { shutdown: 'the service is shutting down' } : await this.failures();
+      const failed: Record<string, string> = this.draining
+        ? { shutdown: 'the service is shutting down' }
+        : await this.failures();
       const ok = Object.keys(failed).length === 0;
       return { status: ok ? 200 : 503, body: { status: ok ? 'ready' : 'not ready', failed } };
     }
@@ -62,13 +64,19 @@ export class Health {
   }
 
   /** Starts both listeners; returns the ports that were taken. */
-  async listen(host: string, healthPort: number, metricsPort: number): Promise<{ healthPort: number; metricsPort: number }> {
+  async listen(
+    host: string,
+    healthPort: number,
+    metricsPort: number,
+  ): Promise<{ healthPort: number; metricsPort: number }> {
     const health = await this.serve(host, healthPort, async (path) => {
       const answer = await this.probe(path);
       return answer && { status: answer.status, type: 'application/json', body: JSON.stringify(answer.body) };
     });
     const metrics = await this.serve(host, metricsPort, async (path) =>
-      path === '/metrics' ? { status: 200, type: this.metrics.contentType, body: await this.metrics.metrics() } : undefined,
+      path === '/metrics'
+        ? { status: 200, type: this.metrics.contentType, body: await this.metrics.metrics() }
+        : undefined,
     );
     return { healthPort: health, metricsPort: metrics };
   }

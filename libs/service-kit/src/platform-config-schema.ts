@@ -20,13 +20,30 @@ export const platformConfigSchema = {
         properties: {
           kind: { type: 'string', description: 'llamacpp, ollama, openai, anthropic, groq, … or custom:<url>.' },
           base_url: { type: 'string', pattern: '^https?://', description: 'Overrides the address of the kind.' },
-          auth: { description: 'bearer, x-api-key, none, or {header: NAME}.', anyOf: [{ enum: ['bearer', 'x-api-key', 'none'] }, { type: 'object', additionalProperties: false, required: ['header'], properties: { header: { type: 'string' } } }] },
+          auth: {
+            description: 'bearer, x-api-key, none, or {header: NAME}.',
+            anyOf: [
+              { enum: ['bearer', 'x-api-key', 'none'] },
+              {
+                type: 'object',
+                additionalProperties: false,
+                required: ['header'],
+                properties: { header: { type: 'string' } },
+              },
+            ],
+          },
           key_env: { type: 'string', description: 'Environment variable that holds the key.' },
           key_file: { type: 'string', description: 'File that holds the key.' },
           keys: {
             type: 'array',
             description: 'Several keys, rotated by health.',
-            items: { type: 'object', additionalProperties: false, properties: { env: { type: 'string' }, file: { type: 'string' } }, minProperties: 1, maxProperties: 1 },
+            items: {
+              type: 'object',
+              additionalProperties: false,
+              properties: { env: { type: 'string' }, file: { type: 'string' } },
+              minProperties: 1,
+              maxProperties: 1,
+            },
           },
           models: { ...strings, description: 'Models served here; absent means any.' },
           native_tools: { type: 'boolean', description: 'Can the API take tools? Else calls are written as XML text.' },
@@ -34,7 +51,10 @@ export const platformConfigSchema = {
           embeddings: { type: 'boolean' },
           context: { ...positive, description: 'Tokens of the context window.' },
           max_output_tokens: positive,
-          dialect: { type: 'string', description: 'Text dialect of models without native tools: hermes, qwen_xml, harmony, …' },
+          dialect: {
+            type: 'string',
+            description: 'Text dialect of models without native tools: hermes, qwen_xml, harmony, …',
+          },
           tool_dispatcher: { enum: ['auto', 'native', 'xml'] },
           render: { type: 'string' },
           think_prefilled: { type: 'boolean', description: 'Does the chat template open <think> in the prompt?' },
@@ -99,7 +119,9 @@ export const platformConfigSchema = {
       type: 'object',
       additionalProperties: false,
       description: 'What happens to calls by the category of their tool.',
-      properties: Object.fromEntries(['read', 'write', 'execute', 'network'].map((category) => [category, { enum: ['allow', 'ask', 'deny'] }])),
+      properties: Object.fromEntries(
+        ['read', 'write', 'execute', 'network'].map((category) => [category, { enum: ['allow', 'ask', 'deny'] }]),
+      ),
     },
   },
 } as const;

@@ -74,17 +74,21 @@ const validate = new Ajv2020({ allErrors: true, strict: false }).compile(platfor
 
 function describe(error: ErrorObject): string {
   const where = error.instancePath === '' ? 'the file' : error.instancePath.slice(1).replaceAll('/', '.');
-  if (error.keyword === 'additionalProperties') return `${where}: there is no key "${String(error.params['additionalProperty'])}" here`;
-  if (error.keyword === 'enum') return `${where}: must be one of ${(error.params['allowedValues'] as unknown[]).join(', ')}`;
+  if (error.keyword === 'additionalProperties')
+    return `${where}: there is no key "${String(error.params['additionalProperty'])}" here`;
+  if (error.keyword === 'enum')
+    return `${where}: must be one of ${(error.params['allowedValues'] as unknown[]).join(', ')}`;
   return `${where}: ${error.message ?? 'is wrong'}`;
 }
 
 /** The configuration in `text` (YAML). Throws ConfigError with a line per mistake, naming key and rule. */
 export function parsePlatformConfig(text: string, file = 'YM_CONFIG'): PlatformConfig {
   const document = parseDocument(text, { prettyErrors: true });
-  if (document.errors.length > 0) throw new ConfigError(document.errors.map((error) => `${file}: ${error.message.split('\n')[0]}`));
+  if (document.errors.length > 0)
+    throw new ConfigError(document.errors.map((error) => `${file}: ${error.message.split('\n')[0]}`));
   const value = (document.toJS({ maxAliasCount: 100 }) ?? {}) as Partial<PlatformConfig>;
-  if (!validate(value)) throw new ConfigError([...new Set((validate.errors ?? []).map((error) => `${file}: ${describe(error)}`))]);
+  if (!validate(value))
+    throw new ConfigError([...new Set((validate.errors ?? []).map((error) => `${file}: ${describe(error)}`))]);
   const config: PlatformConfig = {
     providers: value.providers ?? {},
     routing: value.routing ?? {},
@@ -134,7 +138,9 @@ export class PlatformConfigFile {
     try {
       this.text = readFileSync(this.file, 'utf8');
     } catch (error) {
-      throw new ConfigError([`YM_CONFIG: ${this.file} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'error'})`]);
+      throw new ConfigError([
+        `YM_CONFIG: ${this.file} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'error'})`,
+      ]);
     }
     return parsePlatformConfig(this.text, this.file);
   }

@@ -6,7 +6,9 @@ export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', '
 /** The variables that every service has. Passwords come from files, so that none stands in a process listing. */
 export class ServiceConfig {
   @FromEnv('YM_NATS_URL')
-  @Matches(/^(nats|tls|ws|wss):\/\/[^/@\s]+$/, { message: 'it must be an address such as nats://127.0.0.1:4222, without user or password' })
+  @Matches(/^(nats|tls|ws|wss):\/\/[^/@\s]+$/, {
+    message: 'it must be an address such as nats://127.0.0.1:4222, without user or password',
+  })
   natsUrl: string = 'nats://127.0.0.1:4222';
 
   @FromEnv('YM_NATS_USER')
@@ -20,7 +22,9 @@ export class ServiceConfig {
   natsPasswordFile: string | undefined = undefined;
 
   @FromEnv('YM_REDIS_URL')
-  @Matches(/^rediss?:\/\/[^/@\s]+(\/\d+)?$/, { message: 'it must be an address such as redis://127.0.0.1:6379, without user or password' })
+  @Matches(/^rediss?:\/\/[^/@\s]+(\/\d+)?$/, {
+    message: 'it must be an address such as redis://127.0.0.1:6379, without user or password',
+  })
   redisUrl: string = 'redis://127.0.0.1:6379';
 
   @FromEnv('YM_REDIS_USER')
