@@ -99,13 +99,15 @@ export async function startServer(kind: ServerKind, options: ServerOptions): Pro
 }
 
 async function launch(kind: ServerKind, port: number, dir: string, log: string, options: ServerOptions) {
-  let crashed: ((exit: Exit) => void) | undefined;
+  let up = false;
   const server = await ServerProcess.start({
     command: kind.prepare(port, dir),
     log,
     cwd: dir,
     // A start that fails is an error of the caller's `await`, not a crash.
-    onCrash: (exit) => crashed?.(exit),
+    onCrash: (exit) => {
+      if (up) options.onCrash?.(exit);
+    },
     ...(options.dir === undefined && { removeAtEnd: dir }),
   });
   await waitUntilReady(server, {
@@ -115,6 +117,6 @@ async function launch(kind: ServerKind, port: number, dir: string, log: string, 
     ...(kind.say !== undefined && { say: kind.say }),
     accept: (answer) => kind.accept(answer, server.pid),
   });
-  crashed = options.onCrash;
+  up = true;
   return server;
 }

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -47,7 +47,9 @@ test('nats-server starts with JetStream, keeps its data over a kill, and its tem
   await nats.kill();
   expect(nats.running).toBe(false);
   await nats.startAgain();
-  await expect.poll(async () => (await jsm.streams.info('KEPT')).state.messages, { timeout: 5000 }).toBe(1);
+  const again = await connectNats({ servers: nats.url });
+  expect((await (await jetstreamManager(again)).streams.info('KEPT')).state.messages).toBe(1);
+  await again.close();
   await nc.close();
   await nats.stop();
   expect(await until(() => !existsSync(nats.dir))).toBe(true);
@@ -114,7 +116,7 @@ test('a server that dies by itself is reported, one that is stopped is not', asy
 
 test('nothing is left behind when the process that started the servers is killed', async () => {
   const script = join(mkdtempSync(join(tmpdir(), 'yardmaster-spec-')), 'starter.mjs');
-  const parent = await starter(script);
+  const parent = starter(script);
   const [natsPid, redisPid, natsDir] = await new Promise<[number, number, string]>((resolve) =>
     parent.stdout!.once('data', (data: Buffer) => resolve(JSON.parse(data.toString()) as [number, number, string])),
   );
@@ -124,8 +126,7 @@ test('nothing is left behind when the process that started the servers is killed
   rmSync(join(script, '..'), { recursive: true });
 });
 
-async function starter(script: string): Promise<ChildProcess> {
-  const { writeFileSync } = await import('node:fs');
+function starter(script: string): ChildProcess {
   const source = (file: string) => JSON.stringify(new URL(file, import.meta.url).pathname);
   writeFileSync(
     script,
@@ -143,7 +144,6 @@ async function starter(script: string): Promise<ChildProcess> {
 
 test('logs, configuration and passwords are readable by the owner only, and Redis stores hashes', async () => {
   const redis = keep(await startRedis({ users: redisUsers(), passwords: { api: 'secret-of-api' } }));
-  const { statSync } = await import('node:fs');
   expect(statSync(redis.log).mode & 0o077).toBe(0);
   expect(readFileSync(join(redis.dir, 'users.acl'), 'utf8')).not.toContain('secret-of-api');
   const answer = await new Promise<string>((resolve) => {
