@@ -88,12 +88,21 @@ export class Bus {
         ignoreAuthErrorAbort: true,
       });
     } catch (cause) {
-      throw new YardError('DENIED', 'YM-NATS-LOGIN', `NATS at ${servers.join(', ')} refuses the login ${user}: ${(cause as Error).message}`, { cause });
+      throw new YardError(
+        'DENIED',
+        'YM-NATS-LOGIN',
+        `NATS at ${servers.join(', ')} refuses the login ${user}: ${(cause as Error).message}`,
+        { cause },
+      );
     }
     const version = nc.info?.version;
     if (!versionAtLeast(version, OLDEST_SERVER)) {
       await nc.close();
-      throw new YardError('INVALID', 'YM-NATS-TOO-OLD', `nats-server ${version} is too old: ${OLDEST_SERVER.join('.')} is the oldest that works.`);
+      throw new YardError(
+        'INVALID',
+        'YM-NATS-TOO-OLD',
+        `nats-server ${version} is too old: ${OLDEST_SERVER.join('.')} is the oldest that works.`,
+      );
     }
     return new Bus(nc, user, log);
   }
@@ -105,6 +114,11 @@ export class Bus {
   /** For readiness: is there a server at the other end now? */
   status(): BusStatus {
     return this.nc.isClosed() ? 'closed' : this.#status;
+  }
+
+  /** Resolves when the server has taken in everything said so far: subscriptions too, so that others find them. */
+  async flush(): Promise<void> {
+    await this.nc.flush();
   }
 
   /** Is the connected server at least this version? */
@@ -238,7 +252,10 @@ export class Bus {
   hear<M extends DescMessage>(
     subject: string,
     schema: M,
-    handler: (message: MessageShape<M>, context: { subject: string; trace: string | undefined }) => void | Promise<void>,
+    handler: (
+      message: MessageShape<M>,
+      context: { subject: string; trace: string | undefined },
+    ) => void | Promise<void>,
   ): () => void {
     return this.hearRaw(subject, (raw) =>
       handler(decode(schema, raw), { subject: raw.subject, trace: raw.headers?.get(HEADERS.trace) || undefined }),
@@ -247,7 +264,8 @@ export class Bus {
 
   /** As `hear`, without decoding: for wake-ups, whose body is read from the store. */
   hearRaw(subject: string, handler: (message: Msg) => void | Promise<void>): () => void {
-    const failed = (error: unknown, heard: string) => this.log.error({ subject: heard, err: error }, 'a listener failed');
+    const failed = (error: unknown, heard: string) =>
+      this.log.error({ subject: heard, err: error }, 'a listener failed');
     const subscription = this.nc.subscribe(subject, {
       callback: (error, message) => {
         if (error) return void this.log.error({ subject, err: error }, 'the server refused a subscription');

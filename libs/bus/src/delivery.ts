@@ -21,7 +21,11 @@ export function parseDelivery(subject: string): Delivery | undefined {
   if (tokens[0] !== '$JS' || tokens[1] !== 'ACK') return undefined;
   const at = tokens.length === 9 ? 2 : tokens.length >= 11 ? 4 : -1;
   if (at < 0) return undefined;
-  const [deliveryCount, streamSequence, deliverySequence] = [2, 3, 4].map((i) => Number(tokens[at + i])) as [number, number, number];
+  const [deliveryCount, streamSequence, deliverySequence] = [2, 3, 4].map((i) => Number(tokens[at + i])) as [
+    number,
+    number,
+    number,
+  ];
   const pending = Number(tokens[at + 6]);
   if (![deliveryCount, streamSequence, deliverySequence, pending].every(Number.isSafeInteger)) return undefined;
   return { stream: tokens[at]!, consumer: tokens[at + 1]!, deliveryCount, streamSequence, deliverySequence, pending };

@@ -116,7 +116,10 @@ export class KvWatch<T> implements KvSnapshot<T> {
       map.set(entry.key, this.#decode(entry.value, entry.key));
     } catch (error) {
       // The last value that could be read stays: one bad write must not take a provider or a tenant away.
-      this.#log.error({ bucket: this.#bucket, key: entry.key, revision: entry.revision, err: error }, 'an entry cannot be read');
+      this.#log.error(
+        { bucket: this.#bucket, key: entry.key, revision: entry.revision, err: error },
+        'an entry cannot be read',
+      );
     }
   }
 
@@ -136,6 +139,7 @@ export class KvWatch<T> implements KvSnapshot<T> {
 
 /** The client keeps the watch's consumer in the iterator; its count says when the first reading is complete. */
 async function firstInfo(iterator: QueuedIterator<KvWatchEntry>): Promise<{ pending: number }> {
-  const consumer = (iterator as unknown as { _data?: { info(cached?: boolean): Promise<{ num_pending: number }> } })._data;
+  const consumer = (iterator as unknown as { _data?: { info(cached?: boolean): Promise<{ num_pending: number }> } })
+    ._data;
   return { pending: (await consumer?.info(true))?.num_pending ?? 0 };
 }

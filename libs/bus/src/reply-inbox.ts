@@ -28,7 +28,8 @@ export class ReplyInbox {
     const cut = this.#base.length;
     nc.subscribe(`${this.#base}*`, {
       callback: (error, message) => {
-        if (error) this.failAll(new YardError('DENIED', 'YM-INBOX', `The server refuses this login's inbox: ${error.message}`));
+        if (error)
+          this.failAll(new YardError('DENIED', 'YM-INBOX', `The server refuses this login's inbox: ${error.message}`));
         else this.#listeners.get(message.subject.slice(cut))?.heard(message);
       },
     });

@@ -1,6 +1,15 @@
 import type { DescMessage, MessageInitShape, MessageShape } from '@bufbuild/protobuf';
 import type { Msg, NatsConnection, Subscription } from '@nats-io/transport-node';
-import { HEADERS, inboxPrefix, type Rpc, SERVICES, subjects, type TenantId, tenantId, YardError } from '@yardmaster/contracts';
+import {
+  HEADERS,
+  inboxPrefix,
+  type Rpc,
+  SERVICES,
+  subjects,
+  type TenantId,
+  tenantId,
+  YardError,
+} from '@yardmaster/contracts';
 import type { Log } from './log.js';
 import { decode, encode, HeaderBlock } from './payload.js';
 import { publish } from './reply-inbox.js';
@@ -83,7 +92,8 @@ export function serve<Q extends DescMessage, A extends DescMessage>(
       const result = encode(rpc.response, await handler(decode(rpc.request, message), context));
       publish(nc, reply, result);
     } catch (error) {
-      if (!YardError.is(error) || error.class === 'INTERNAL') log.error({ operation: name, err: error }, 'a handler failed');
+      if (!YardError.is(error) || error.class === 'INTERNAL')
+        log.error({ operation: name, err: error }, 'a handler failed');
       try {
         publish(nc, reply, encodeError(error), { headers: ERROR_REPLY });
       } catch (cause) {

@@ -54,7 +54,9 @@ export class Store {
     try {
       ack = JSON.parse(answer.string()) as PubAck;
     } catch (cause) {
-      throw new YardError('UNAVAILABLE', 'YM-STORE', `The answer to a publish on ${subject} is not the store's.`, { cause });
+      throw new YardError('UNAVAILABLE', 'YM-STORE', `The answer to a publish on ${subject} is not the store's.`, {
+        cause,
+      });
     }
     if (ack.error) throw storeError(subject, ack.error);
     return { sequence: ack.seq, duplicate: ack.duplicate === true };
@@ -103,7 +105,11 @@ export class Store {
     const code = message.headers?.code ?? 0;
     if (code === 404) return undefined;
     if (code !== 0)
-      throw new YardError('UNAVAILABLE', 'YM-STORE', `${stream} cannot be read: ${code} ${message.headers?.description ?? ''}`);
+      throw new YardError(
+        'UNAVAILABLE',
+        'YM-STORE',
+        `${stream} cannot be read: ${code} ${message.headers?.description ?? ''}`,
+      );
     return { message, sequence: Number(message.headers?.get('Nats-Sequence')) };
   }
 
@@ -148,14 +154,12 @@ export class Store {
     const found: Msg[] = [];
     let wake: (() => void) | undefined;
     let failure: YardError | undefined;
-    const inbox = this.#inbox.open({
-      subject,
-      heard: (message) => {
-        found.push(message);
-        wake?.();
-      },
-      failed: (error) => {
-        failure = error;
+    // Deliveries bear their own subject, not the inbox's: so they need a subscription of their own.
+    const reply = this.#inbox.separate();
+    const subscription = this.#nc.subscribe(reply, {
+      callback: (error, message) => {
+        if (error) failure = new YardError('DENIED', 'YM-INBOX', error.message, { cause: error });
+        else found.push(message);
         wake?.();
       },
     });
@@ -165,7 +169,7 @@ export class Store {
       while (pending > 0) {
         const batch = Math.min(pending, 256);
         publish(this.#nc, `${api}.MSG.NEXT.${name}.${created.name}`, JSON.stringify({ batch, no_wait: true }), {
-          reply: inbox.reply,
+          reply,
         });
         for (let left = batch; left > 0; left--) {
           if (found.length === 0 && failure === undefined) {
@@ -178,7 +182,8 @@ export class Store {
             clearTimeout(timer);
           }
           const message = found.shift();
-          if (message === undefined) throw failure ?? new YardError('UNAVAILABLE', 'YM-STORE', `${stream} cannot be read.`);
+          if (message === undefined)
+            throw failure ?? new YardError('UNAVAILABLE', 'YM-STORE', `${stream} cannot be read.`);
           if (message.headers?.code) return; // what was counted has been deleted meanwhile: that was all
           const delivery = parseDelivery(message.reply ?? '');
           if (delivery?.deliverySequence !== ++consumed)
@@ -188,10 +193,9 @@ export class Store {
         }
       }
     } finally {
-      inbox.close();
+      subscription.unsubscribe();
       // Nobody waits for this: the server removes an idle consumer by itself.
-      if (!this.#nc.isClosed())
-        publish(this.#nc, `${api}.DELETE.${name}.${created.name}`, '', { reply: inbox.reply });
+      if (!this.#nc.isClosed()) publish(this.#nc, `${api}.DELETE.${name}.${created.name}`, '', { reply });
     }
   }
 
@@ -204,7 +208,9 @@ export class Store {
       return await this.#inbox.request(subject, payload, STORE_TIMEOUT_MS, headers);
     } catch (error) {
       if (YardError.is(error) && error.code === 'YM-NO-RESPONDERS')
-        throw new YardError('UNAVAILABLE', 'YM-NO-STREAM', `No stream answers for ${subject}: is the set-up done?`, { cause: error });
+        throw new YardError('UNAVAILABLE', 'YM-NO-STREAM', `No stream answers for ${subject}: is the set-up done?`, {
+          cause: error,
+        });
       throw error;
     }
   }
@@ -214,7 +220,9 @@ function storeError(what: string, { code, err_code: errCode, description = '' }:
   if (errCode === WRONG_LAST_SEQUENCE)
     return new YardError('CONFLICT', 'YM-SEQUENCE', `Something else was stored on ${what} first (${description}).`);
   if (errCode === STORE_FAILED && description.includes('per subject'))
-    return new YardError('EXHAUSTED', 'YM-QUEUE-FULL', `${what} holds as many messages as it may.`, { retryAfterMs: 1_000 });
+    return new YardError('EXHAUSTED', 'YM-QUEUE-FULL', `${what} holds as many messages as it may.`, {
+      retryAfterMs: 1_000,
+    });
   const text = `The store refuses ${what}: ${description} (${errCode ?? code}).`;
   if (code === 404) return new YardError('NOT_FOUND', 'YM-STORE', text);
   return new YardError(code === 503 ? 'UNAVAILABLE' : 'INTERNAL', 'YM-STORE', text);

@@ -91,7 +91,11 @@ export async function* readStream<Q extends DescMessage, F extends DescMessage>(
       if (reply.headers?.has(HEADERS.error)) fail(decodeError(reply.data));
       else take(decodeFrame(reply.data));
     } catch (cause) {
-      fail(new YardError('INTERNAL', 'YM-STREAM-FRAME', `${subject} answered with a frame that cannot be read.`, { cause }));
+      fail(
+        new YardError('INTERNAL', 'YM-STREAM-FRAME', `${subject} answered with a frame that cannot be read.`, {
+          cause,
+        }),
+      );
     }
   };
 

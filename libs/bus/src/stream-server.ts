@@ -112,7 +112,8 @@ export class StreamServer {
           deadlineMs,
         );
         const requestId = message.headers?.get(HEADERS.request);
-        if (!requestId) throw new YardError('INVALID', 'YM-REQUEST-ID', `A streamed question needs the header ${HEADERS.request}.`);
+        if (!requestId)
+          throw new YardError('INVALID', 'YM-REQUEST-ID', `A streamed question needs the header ${HEADERS.request}.`);
         control = subjects.control(tenant, requestId);
         if (this.#open.has(control)) {
           control = undefined; // the entry is the other one's
@@ -130,7 +131,8 @@ export class StreamServer {
         else stream.frame({ case: 'error', value: toWireError(signal.reason) });
       } catch (thrown) {
         const error: unknown = signal.aborted ? signal.reason : thrown;
-        if (!YardError.is(error) || error.class === 'INTERNAL') this.#log.error({ operation: name, err: error }, 'a handler failed');
+        if (!YardError.is(error) || error.class === 'INTERNAL')
+          this.#log.error({ operation: name, err: error }, 'a handler failed');
         try {
           stream.frame({ case: 'error', value: toWireError(error) });
         } catch (cause) {

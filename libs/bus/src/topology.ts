@@ -1,6 +1,15 @@
 import { type ConsumerConfig, jetstreamManager, JetStreamApiError, type StreamConfig } from '@nats-io/jetstream';
 import { nanos, type NatsConnection } from '@nats-io/transport-node';
-import { BUCKETS, DEFAULT_TENANT_SHARE, Runs, STREAMS, type StreamSpec, toolStreamSpec, toolWork, YardError } from '@yardmaster/contracts';
+import {
+  BUCKETS,
+  DEFAULT_TENANT_SHARE,
+  Runs,
+  STREAMS,
+  type StreamSpec,
+  toolStreamSpec,
+  toolWork,
+  YardError,
+} from '@yardmaster/contracts';
 
 export interface TopologyOptions {
   /** Executor kinds; each has a work queue of its own. */
@@ -41,7 +50,11 @@ export async function ensureTopology(
     update: (config: C) => Promise<unknown>,
   ) => {
     const found = await find().catch((error: unknown) => {
-      if (error instanceof JetStreamApiError && [STREAM_NOT_FOUND, CONSUMER_NOT_FOUND].includes(error.apiError().err_code)) return undefined;
+      if (
+        error instanceof JetStreamApiError &&
+        [STREAM_NOT_FOUND, CONSUMER_NOT_FOUND].includes(error.apiError().err_code)
+      )
+        return undefined;
       throw error;
     });
     if (found === undefined) {
@@ -55,7 +68,9 @@ export async function ensureTopology(
       await update({ ...found.config, ...wanted });
       report.updated.push(`${name} (${differing.join(', ')})`);
     } catch (error) {
-      report.problems.push(`${name}: ${differing.map((key) => `${String(key)} is ${JSON.stringify(found.config[key])}, not ${JSON.stringify(wanted[key])}`).join('; ')}: ${(error as Error).message}`);
+      report.problems.push(
+        `${name}: ${differing.map((key) => `${String(key)} is ${JSON.stringify(found.config[key])}, not ${JSON.stringify(wanted[key])}`).join('; ')}: ${(error as Error).message}`,
+      );
     }
   };
   const stream = (config: Partial<StreamConfig> & { name: string }) =>
@@ -68,7 +83,12 @@ export async function ensureTopology(
     );
   const consumer = (streamName: string, name: string) => {
     // No max_deliver: giving up is the workers' decision. No filter: one consumer sees the whole queue.
-    const config: Partial<ConsumerConfig> = { durable_name: name, ack_policy: 'explicit', ack_wait: nanos(ackWaitMs), max_ack_pending: -1 };
+    const config: Partial<ConsumerConfig> = {
+      durable_name: name,
+      ack_policy: 'explicit',
+      ack_wait: nanos(ackWaitMs),
+      max_ack_pending: -1,
+    };
     return ensure<ConsumerConfig>(
       `${streamName}.${name}`,
       config,
@@ -89,7 +109,9 @@ export async function ensureTopology(
     for (const bucket of Object.values(BUCKETS)) await stream(bucketConfig(bucket, replicas));
   } catch (cause) {
     if (YardError.is(cause)) throw cause;
-    throw new YardError('UNAVAILABLE', 'YM-TOPOLOGY', `Streams cannot be set up: ${(cause as Error).message}`, { cause });
+    throw new YardError('UNAVAILABLE', 'YM-TOPOLOGY', `Streams cannot be set up: ${(cause as Error).message}`, {
+      cause,
+    });
   }
   return report;
 }

@@ -13,8 +13,7 @@ export function toWireError(thrown: unknown): WireError {
   });
 }
 
-export const encodeError = (thrown: unknown): Uint8Array<ArrayBuffer> =>
-  toBinary(WireErrorSchema, toWireError(thrown));
+export const encodeError = (thrown: unknown): Uint8Array<ArrayBuffer> => toBinary(WireErrorSchema, toWireError(thrown));
 
 /** The error that a peer sent; a class that this version does not know becomes INTERNAL. */
 export function fromWireError(wire: WireError): YardError {

@@ -239,11 +239,14 @@ export class Worker<M extends DescMessage = DescMessage> {
       );
     }
     this.#waitingPulls++;
-    const timer = setTimeout(() => {
-      this.#timers.delete(timer);
-      this.#waitingPulls--;
-      this.#fill();
-    }, RETRY_PULL_MS * (1 + Math.random()));
+    const timer = setTimeout(
+      () => {
+        this.#timers.delete(timer);
+        this.#waitingPulls--;
+        this.#fill();
+      },
+      RETRY_PULL_MS * (1 + Math.random()),
+    );
     this.#timers.add(timer);
   }
 
@@ -254,7 +257,10 @@ export class Worker<M extends DescMessage = DescMessage> {
       if (now - running.startedAt > this.#options.ceilingMs) {
         running.beating = false;
         const text = `Worked on for longer than ${this.#options.ceilingMs} ms.`;
-        this.#log.error({ stream: this.#work.stream, subject: running.message.subject }, 'a message reached its ceiling');
+        this.#log.error(
+          { stream: this.#work.stream, subject: running.message.subject },
+          'a message reached its ceiling',
+        );
         running.abort.abort(new YardError('TIMEOUT', 'YM-WORK-CEILING', text));
       } else this.#answer(running.message, '+WPI');
     }
@@ -309,7 +315,14 @@ export class Worker<M extends DescMessage = DescMessage> {
       const { base, cap } = this.#options.backoffMs;
       const delayMs = Math.max(error.retryAfterMs ?? 0, base / 2 + backoffMs(failed - 1, base, cap));
       this.#log.warn(
-        { stream: this.#work.stream, streamSequence, subject: message.subject, failed, delayMs: Math.round(delayMs), err: thrown },
+        {
+          stream: this.#work.stream,
+          streamSequence,
+          subject: message.subject,
+          failed,
+          delayMs: Math.round(delayMs),
+          err: thrown,
+        },
         'a message failed and is tried again',
       );
       return this.#nak(message, delayMs);
@@ -333,11 +346,29 @@ export class Worker<M extends DescMessage = DescMessage> {
     const { stream } = this.#work;
     this.#handedBack.delete(streamSequence);
     this.#log.error(
-      { stream, streamSequence, subject: message.subject, attempts, code: reason.code, reason: reason.message, err: reason.cause },
+      {
+        stream,
+        streamSequence,
+        subject: message.subject,
+        attempts,
+        code: reason.code,
+        reason: reason.message,
+        err: reason.cause,
+      },
       'a message is given up',
     );
     try {
-      await this.#options.onDead({ stream, subject: message.subject, tenant, streamSequence, attempts, reason, data: message.data, json, trace });
+      await this.#options.onDead({
+        stream,
+        subject: message.subject,
+        tenant,
+        streamSequence,
+        attempts,
+        reason,
+        data: message.data,
+        json,
+        trace,
+      });
     } catch (error) {
       // Nothing disappears: what cannot be kept elsewhere stays in the queue.
       this.#log.error({ stream, streamSequence, err: error }, 'a message given up cannot be kept elsewhere; it stays');
