@@ -89,9 +89,7 @@ export class ConversationStore {
    * waits for it, which the caller must publish. Answers the state that counts: `cancelled` wins over `completed` when a
    * cancel had been accepted.
    */
-  async finish(
-    request: history.AppendRequest & { record: RunUpdate & { state: RunState } },
-  ): Promise<history.Written> {
+  async finish(request: history.AppendRequest & { record: RunUpdate & { state: RunState } }): Promise<history.Written> {
     const written = await history.write(this.store, request);
     await this.reindex(request, request.record, written.state);
     return written;
@@ -199,7 +197,6 @@ export class ConversationStore {
 
   /** The lists by state follow the record; whoever dies in between is repaired by the next list. */
   private async reindex(ref: RunRef, update: RunUpdate | undefined, state: RunState): Promise<void> {
-    if (update?.state !== undefined)
-      await runs.indexRun(this.store, { ...ref, id: ref.run, state, agent: undefined });
+    if (update?.state !== undefined) await runs.indexRun(this.store, { ...ref, id: ref.run, state, agent: undefined });
   }
 }

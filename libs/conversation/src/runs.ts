@@ -165,7 +165,7 @@ export async function listRuns(store: StoreContext, tenant: TenantId, filter: Ru
           : keys.tenantRuns(tenant);
   const items: RunRecord[] = [];
   let after = filter.cursor === undefined ? undefined : decodeCursor(filter.cursor);
-  for (let looked = 0; looked < LOOK_AT; ) {
+  for (let looked = 0; looked < LOOK_AT;) {
     const ids = await command(
       store.redis.zrange(list, after === undefined ? '+' : `(${after}`, '-', 'BYLEX', 'REV', 'LIMIT', 0, limit + 1),
     );
