@@ -1,2 +1,20 @@
+export * from './accounts.js';
+export * from './built-in-tools.js';
+export * from './catalogue.js';
 export * from './conversation-message.js';
+export * from './ids.js';
 export * from './yard-error.js';
+export {
+  type Empty,
+  EmptySchema,
+  type Error as WireError,
+  ErrorSchema as WireErrorSchema,
+  type StreamControl,
+  StreamControlSchema,
+  type StreamFrame,
+  StreamFrameSchema,
+} from './gen/yardmaster/common/v1/common_pb.js';
+export * from './gen/yardmaster/executor/v1/executor_pb.js';
+export * from './gen/yardmaster/registry/v1/registry_pb.js';
+export * from './gen/yardmaster/router/v1/router_pb.js';
+export * from './gen/yardmaster/run/v1/run_pb.js';

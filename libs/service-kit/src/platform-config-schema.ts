@@ -1,0 +1,127 @@
+const strings = { type: 'array', items: { type: 'string', minLength: 1 }, uniqueItems: true } as const;
+const chains = { type: 'object', additionalProperties: strings } as const;
+const positive = { type: 'integer', minimum: 1 } as const;
+
+/** JSON Schema (2020-12) of the YAML file that YM_CONFIG names; also printed to docs/ for editors. Closed: a misspelt key is an error. */
+export const platformConfigSchema = {
+  $schema: 'https://json-schema.org/draft/2020-12/schema',
+  title: 'Yardmaster providers, routing and agents',
+  type: 'object',
+  additionalProperties: false,
+  properties: {
+    providers: {
+      type: 'object',
+      description: 'Who serves models, by a name of your choice.',
+      propertyNames: { pattern: '^[a-z0-9][a-z0-9_-]{0,39}$' },
+      additionalProperties: {
+        type: 'object',
+        additionalProperties: false,
+        required: ['kind'],
+        properties: {
+          kind: { type: 'string', description: 'llamacpp, ollama, openai, anthropic, groq, … or custom:<url>.' },
+          base_url: { type: 'string', pattern: '^https?://', description: 'Overrides the address of the kind.' },
+          auth: {
+            description: 'bearer, x-api-key, none, or {header: NAME}.',
+            anyOf: [
+              { enum: ['bearer', 'x-api-key', 'none'] },
+              {
+                type: 'object',
+                additionalProperties: false,
+                required: ['header'],
+                properties: { header: { type: 'string' } },
+              },
+            ],
+          },
+          key_env: { type: 'string', description: 'Environment variable that holds the key.' },
+          key_file: { type: 'string', description: 'File that holds the key.' },
+          keys: {
+            type: 'array',
+            description: 'Several keys, rotated by health.',
+            items: {
+              type: 'object',
+              additionalProperties: false,
+              properties: { env: { type: 'string' }, file: { type: 'string' } },
+              minProperties: 1,
+              maxProperties: 1,
+            },
+          },
+          models: { ...strings, description: 'Models served here; absent means any.' },
+          native_tools: { type: 'boolean', description: 'Can the API take tools? Else calls are written as XML text.' },
+          vision: { type: 'boolean' },
+          embeddings: { type: 'boolean' },
+          context: { ...positive, description: 'Tokens of the context window.' },
+          max_output_tokens: positive,
+          dialect: {
+            type: 'string',
+            description: 'Text dialect of models without native tools: hermes, qwen_xml, harmony, …',
+          },
+          tool_dispatcher: { enum: ['auto', 'native', 'xml'] },
+          render: { type: 'string' },
+          think_prefilled: { type: 'boolean', description: 'Does the chat template open <think> in the prompt?' },
+          text_calls: { type: 'boolean', description: 'Read calls from text when a native provider returned none.' },
+          merge_system_into_user: { type: 'boolean' },
+          reasoning_fallback: { type: 'boolean' },
+          inline_think: { type: 'boolean' },
+          responses_fallback: { type: 'boolean' },
+          timeout_s: positive,
+          connect_timeout_s: positive,
+          first_token_timeout_s: positive,
+          idle_timeout_s: positive,
+          max_connections: positive,
+          weight: { type: 'integer', minimum: 0 },
+          headers: { type: 'object', additionalProperties: { type: 'string' } },
+          demo: { type: 'boolean', description: 'The built-in scripted model; announced as such everywhere.' },
+        },
+      },
+    },
+    routing: {
+      type: 'object',
+      additionalProperties: false,
+      properties: {
+        default_model: { type: 'string' },
+        providers: strings,
+        retries: { type: 'integer', minimum: 0, maximum: 10 },
+        backoff_ms: { type: 'integer', minimum: 1, maximum: 10000 },
+        strategy: { enum: ['priority', 'weighted', 'least-busy'] },
+        model_fallbacks: chains,
+      },
+    },
+    agents: {
+      type: 'object',
+      propertyNames: { pattern: '^[a-z0-9][a-z0-9_-]{0,39}$' },
+      additionalProperties: {
+        type: 'object',
+        additionalProperties: false,
+        properties: {
+          model: { type: 'string' },
+          providers: strings,
+          model_fallbacks: chains,
+          system: { type: 'string', maxLength: 100000 },
+          tools: strings,
+          tool_dispatcher: { enum: ['auto', 'native', 'xml'] },
+          render: { type: 'string' },
+          temperature: { type: 'number', minimum: 0, maximum: 2 },
+          max_output_tokens: positive,
+          limits: {
+            type: 'object',
+            additionalProperties: false,
+            properties: {
+              max_iterations: positive,
+              max_tokens: positive,
+              max_cost_usd: { type: 'number', exclusiveMinimum: 0 },
+              timeout_s: positive,
+            },
+          },
+        },
+      },
+    },
+    approvals: {
+      type: 'object',
+      additionalProperties: false,
+      description: 'What happens to calls by the category of their tool.',
+      properties: Object.fromEntries(
+        ['read', 'write', 'execute', 'network'].map((category) => [category, { enum: ['allow', 'ask', 'deny'] }]),
+      ),
+    },
+  },
+} as const;

@@ -1,0 +1,160 @@
+import { readFileSync, watchFile, unwatchFile } from 'node:fs';
+import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js';
+import { parseDocument } from 'yaml';
+import { ConfigError } from './config.js';
+import { platformConfigSchema } from './platform-config-schema.js';
+
+export interface ProviderConfig {
+  kind: string;
+  base_url?: string;
+  auth?: 'bearer' | 'x-api-key' | 'none' | { header: string };
+  key_env?: string;
+  key_file?: string;
+  keys?: { env?: string; file?: string }[];
+  models?: string[];
+  native_tools?: boolean;
+  vision?: boolean;
+  embeddings?: boolean;
+  context?: number;
+  max_output_tokens?: number;
+  dialect?: string;
+  tool_dispatcher?: 'auto' | 'native' | 'xml';
+  render?: string;
+  think_prefilled?: boolean;
+  text_calls?: boolean;
+  merge_system_into_user?: boolean;
+  reasoning_fallback?: boolean;
+  inline_think?: boolean;
+  responses_fallback?: boolean;
+  timeout_s?: number;
+  connect_timeout_s?: number;
+  first_token_timeout_s?: number;
+  idle_timeout_s?: number;
+  max_connections?: number;
+  weight?: number;
+  headers?: Record<string, string>;
+  demo?: boolean;
+}
+
+export interface RoutingConfig {
+  default_model?: string;
+  providers?: string[];
+  retries?: number;
+  backoff_ms?: number;
+  strategy?: 'priority' | 'weighted' | 'least-busy';
+  model_fallbacks?: Record<string, string[]>;
+}
+
+export interface AgentConfig {
+  model?: string;
+  providers?: string[];
+  model_fallbacks?: Record<string, string[]>;
+  system?: string;
+  tools?: string[];
+  tool_dispatcher?: 'auto' | 'native' | 'xml';
+  render?: string;
+  temperature?: number;
+  max_output_tokens?: number;
+  limits?: { max_iterations?: number; max_tokens?: number; max_cost_usd?: number; timeout_s?: number };
+}
+
+export type ApprovalDecision = 'allow' | 'ask' | 'deny';
+
+/** The file of YM_CONFIG: who serves models, in which order, and the agents that callers may name. */
+export interface PlatformConfig {
+  providers: Record<string, ProviderConfig>;
+  routing: RoutingConfig;
+  agents: Record<string, AgentConfig>;
+  approvals: Partial<Record<'read' | 'write' | 'execute' | 'network', ApprovalDecision>>;
+  /** What is wrong but not fatal, such as a chain that names a provider which is not there. */
+  warnings: string[];
+}
+
+const validate = new Ajv2020({ allErrors: true, strict: false }).compile(platformConfigSchema);
+
+function describe(error: ErrorObject): string {
+  const where = error.instancePath === '' ? 'the file' : error.instancePath.slice(1).replaceAll('/', '.');
+  if (error.keyword === 'additionalProperties')
+    return `${where}: there is no key "${String(error.params['additionalProperty'])}" here`;
+  if (error.keyword === 'enum')
+    return `${where}: must be one of ${(error.params['allowedValues'] as unknown[]).join(', ')}`;
+  return `${where}: ${error.message ?? 'is wrong'}`;
+}
+
+/** The configuration in `text` (YAML). Throws ConfigError with a line per mistake, naming key and rule. */
+export function parsePlatformConfig(text: string, file = 'YM_CONFIG'): PlatformConfig {
+  const document = parseDocument(text, { prettyErrors: true });
+  if (document.errors.length > 0)
+    throw new ConfigError(document.errors.map((error) => `${file}: ${error.message.split('\n')[0]}`));
+  const value = (document.toJS({ maxAliasCount: 100 }) ?? {}) as Partial<PlatformConfig>;
+  if (!validate(value))
+    throw new ConfigError([...new Set((validate.errors ?? []).map((error) => `${file}: ${describe(error)}`))]);
+  const config: PlatformConfig = {
+    providers: value.providers ?? {},
+    routing: value.routing ?? {},
+    agents: value.agents ?? {},
+    approvals: value.approvals ?? {},
+    warnings: [],
+  };
+  // A chain that names an unknown provider still works with the others: a warning, not the end.
+  const check = (where: string, names: string[] | undefined) => {
+    for (const name of names ?? [])
+      if (!(name in config.providers)) config.warnings.push(`${where}: there is no provider "${name}"; it is left out`);
+  };
+  check('routing.providers', config.routing.providers);
+  for (const [name, agent] of Object.entries(config.agents)) check(`agents.${name}.providers`, agent.providers);
+  return config;
+}
+
+/** The configuration file, read again when it changes; a broken new version is reported and the old one stays. */
+export class PlatformConfigFile {
+  private config: PlatformConfig;
+  private readonly listeners = new Set<(config: PlatformConfig) => void>();
+  private text = '';
+
+  constructor(
+    private readonly file: string | undefined,
+    private readonly onProblem: (message: string) => void = () => {},
+  ) {
+    this.config = this.load();
+    for (const warning of this.config.warnings) this.onProblem(warning);
+    if (file !== undefined) watchFile(file, { interval: 1000, persistent: false }, () => this.reload());
+  }
+
+  get current(): PlatformConfig {
+    return this.config;
+  }
+
+  onChange(listener: (config: PlatformConfig) => void): void {
+    this.listeners.add(listener);
+  }
+
+  close(): void {
+    if (this.file !== undefined) unwatchFile(this.file);
+  }
+
+  private load(): PlatformConfig {
+    if (this.file === undefined) return parsePlatformConfig('');
+    try {
+      this.text = readFileSync(this.file, 'utf8');
+    } catch (error) {
+      throw new ConfigError([
+        `YM_CONFIG: ${this.file} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'error'})`,
+      ]);
+    }
+    return parsePlatformConfig(this.text, this.file);
+  }
+
+  private reload(): void {
+    const before = this.text;
+    try {
+      const config = this.load();
+      if (this.text === before) return;
+      this.config = config;
+      for (const warning of config.warnings) this.onProblem(warning);
+      for (const listener of this.listeners) listener(config);
+    } catch (error) {
+      this.onProblem(`the configuration stays as it was: ${(error as Error).message}`);
+    }
+  }
+}
