@@ -46,7 +46,13 @@ export type AttemptOutcome =
       empty?: true;
       body?: string;
     }
-  | { kind: 'stopped'; by: 'cancelled' | 'deadline'; status: number; usage: WireAnswer['usage']; firstTokenMs: number | undefined };
+  | {
+      kind: 'stopped';
+      by: 'cancelled' | 'deadline';
+      status: number;
+      usage: WireAnswer['usage'];
+      firstTokenMs: number | undefined;
+    };
 
 /**
  * Sends one request and hands out what comes, batch by batch. Never throws but for UnsendableRequest, before anything is
@@ -63,7 +69,8 @@ export async function* runAttempt(
   let overdue: Overdue | undefined;
   const onCancel = (): void => stop.abort();
   plan.signal.addEventListener('abort', onCancel, { once: true });
-  const timeouts = plan.firstTokenMs === undefined ? candidate.timeouts : { ...candidate.timeouts, firstTokenMs: plan.firstTokenMs };
+  const timeouts =
+    plan.firstTokenMs === undefined ? candidate.timeouts : { ...candidate.timeouts, firstTokenMs: plan.firstTokenMs };
   const dog = new Watchdog(clock, timeouts, plan.deadlineAt, (why) => {
     overdue = why;
     stop.abort();
@@ -77,7 +84,8 @@ export async function* runAttempt(
   let response: TransportResponse | undefined;
   const stream = new WireStream(plan.family, readOptions(candidate));
   let settled = false;
-  const firstTokenMs = (): number | undefined => (dog.firstTokenAt === undefined ? undefined : dog.firstTokenAt - dog.startedAt);
+  const firstTokenMs = (): number | undefined =>
+    dog.firstTokenAt === undefined ? undefined : dog.firstTokenAt - dog.startedAt;
   const base = (): { status: number; usage: WireAnswer['usage']; firstTokenMs: number | undefined } => ({
     status: response?.status ?? 0,
     usage: stream.usage,
@@ -142,7 +150,12 @@ function conclude(answer: WireAnswer, base: Base): AttemptOutcome {
   if (answer.error !== undefined) return { kind: 'failed', ...base, usage: answer.usage, failure: answer.error };
   const empty = answer.text.trim() === '' && answer.calls.length === 0;
   if (empty && answer.finish_reason !== 'content_filter' && answer.finish_reason !== 'length') {
-    const failure: FailureVerdict = { class: 'retry', reason: 'server', status: base.status, text: 'the answer was empty' };
+    const failure: FailureVerdict = {
+      class: 'retry',
+      reason: 'server',
+      status: base.status,
+      text: 'the answer was empty',
+    };
     return { kind: 'failed', ...base, usage: answer.usage, failure, empty: true };
   }
   return { kind: 'ok', answer, status: base.status, firstTokenMs: base.firstTokenMs };
@@ -152,7 +165,12 @@ function broken(plan: AttemptPlan, error: unknown, overdue: Overdue | undefined,
   if (plan.signal.aborted) return { kind: 'stopped', by: 'cancelled', ...base };
   if (overdue === 'deadline') return { kind: 'stopped', by: 'deadline', ...base };
   if (overdue !== undefined) {
-    const failure: FailureVerdict = { class: 'retry', reason: 'timeout', status: base.status, text: `no answer in time (${overdue})` };
+    const failure: FailureVerdict = {
+      class: 'retry',
+      reason: 'timeout',
+      status: base.status,
+      text: `no answer in time (${overdue})`,
+    };
     return { kind: 'failed', ...base, failure, overdue };
   }
   const failure = classifyFailure({ status: 0, error, now: 0, provider: plan.candidate.kind });

@@ -1,5 +1,13 @@
 import type { YardError } from '@yardmaster/contracts';
-import type { AnswerMarks, FailureClass, FailureReason, FinishReason, ThinkingBlock, Usage, WireCall } from '@yardmaster/llm-wire';
+import type {
+  AnswerMarks,
+  FailureClass,
+  FailureReason,
+  FinishReason,
+  ThinkingBlock,
+  Usage,
+  WireCall,
+} from '@yardmaster/llm-wire';
 
 /** One try at one provider, for accounting, events and errors. Holds no provider text and no key. */
 export interface AttemptRecord {

@@ -3,7 +3,15 @@ import type { AttemptRecord } from './frame.js';
 
 /** Why nothing is left to try, beside what the attempts say. */
 export interface GiveUp {
-  because: 'deadline' | 'exhausted' | 'broken' | 'overflow' | 'content_filter' | 'model_output' | 'no_candidate' | 'unsendable';
+  because:
+    | 'deadline'
+    | 'exhausted'
+    | 'broken'
+    | 'overflow'
+    | 'content_filter'
+    | 'model_output'
+    | 'no_candidate'
+    | 'unsendable';
   /** Earliest moment at which something may be tried again. */
   retryAt: number | undefined;
   /** Texts of candidates that could not take the request at all. */
@@ -12,18 +20,35 @@ export interface GiveUp {
 
 /** The one error of a request that nobody answered: says what happened at whom, and when to come back. No provider text. */
 export function giveUpError(why: GiveUp, attempts: readonly AttemptRecord[], now: number): YardError {
-  const retryAfterMs = why.retryAt === undefined || !Number.isFinite(why.retryAt) ? undefined : Math.max(0, Math.ceil(why.retryAt - now));
+  const retryAfterMs =
+    why.retryAt === undefined || !Number.isFinite(why.retryAt) ? undefined : Math.max(0, Math.ceil(why.retryAt - now));
   const details = { attempts: attempts.map(publicAttempt) };
   const story = tell(attempts, retryAfterMs);
   switch (why.because) {
     case 'no_candidate':
-      return new YardError('INVALID', 'YM-LLM-NO-PROVIDER', 'No provider is configured for this model. Add one, or name another model.');
+      return new YardError(
+        'INVALID',
+        'YM-LLM-NO-PROVIDER',
+        'No provider is configured for this model. Add one, or name another model.',
+      );
     case 'unsendable':
-      return new YardError('INVALID', 'YM-LLM-UNSENDABLE', `No provider can take this request: ${[...new Set(why.refusals)].join('; ')}.`, { details });
+      return new YardError(
+        'INVALID',
+        'YM-LLM-UNSENDABLE',
+        `No provider can take this request: ${[...new Set(why.refusals)].join('; ')}.`,
+        { details },
+      );
     case 'deadline':
-      return new YardError('TIMEOUT', 'YM-LLM-TIMEOUT', `No complete answer before the deadline. ${story}`, { details });
+      return new YardError('TIMEOUT', 'YM-LLM-TIMEOUT', `No complete answer before the deadline. ${story}`, {
+        details,
+      });
     case 'broken':
-      return new YardError('UNAVAILABLE', 'YM-LLM-BROKEN', `The answer broke off after a part of it was shown. ${story}`, { details });
+      return new YardError(
+        'UNAVAILABLE',
+        'YM-LLM-BROKEN',
+        `The answer broke off after a part of it was shown. ${story}`,
+        { details },
+      );
     case 'overflow':
       return new YardError(
         'INVALID',
@@ -32,11 +57,24 @@ export function giveUpError(why: GiveUp, attempts: readonly AttemptRecord[], now
         { details },
       );
     case 'content_filter':
-      return new YardError('DENIED', 'YM-LLM-CONTENT-FILTER', `The provider refused the content of the request. ${story}`, { details });
+      return new YardError(
+        'DENIED',
+        'YM-LLM-CONTENT-FILTER',
+        `The provider refused the content of the request. ${story}`,
+        { details },
+      );
     case 'model_output':
-      return new YardError('UNAVAILABLE', 'YM-LLM-MODEL-OUTPUT', 'The model wrote a tool call that its server could not read.', { details });
+      return new YardError(
+        'UNAVAILABLE',
+        'YM-LLM-MODEL-OUTPUT',
+        'The model wrote a tool call that its server could not read.',
+        { details },
+      );
     case 'exhausted': {
-      const throttled = attempts.length > 0 ? attempts.every((attempt) => attempt.outcome === 'rotate_key_then_retry' || attempt.reason === 'plan_limit') : retryAfterMs !== undefined;
+      const throttled =
+        attempts.length > 0
+          ? attempts.every((attempt) => attempt.outcome === 'rotate_key_then_retry' || attempt.reason === 'plan_limit')
+          : retryAfterMs !== undefined;
       const options = retryAfterMs === undefined ? { details } : { details, retryAfterMs };
       return throttled
         ? new YardError('EXHAUSTED', 'YM-LLM-EXHAUSTED', `No provider answered. ${story}`, options)
@@ -47,7 +85,15 @@ export function giveUpError(why: GiveUp, attempts: readonly AttemptRecord[], now
 
 function publicAttempt(attempt: AttemptRecord): Record<string, unknown> {
   const { provider, model, keyId, outcome, reason, status, durationMs } = attempt;
-  return { provider, model, key: keyId, class: outcome, ...(reason === undefined ? {} : { reason }), status, ms: durationMs };
+  return {
+    provider,
+    model,
+    key: keyId,
+    class: outcome,
+    ...(reason === undefined ? {} : { reason }),
+    status,
+    ms: durationMs,
+  };
 }
 
 const WORDS: Record<string, string> = {

@@ -16,7 +16,13 @@ export function keyBoardId(candidate: Candidate, key: ProviderKeyRef | undefined
  * The key to use now. A conversation keeps its key while that is healthy, since providers cache prompts per account;
  * others take its place only while it cools.
  */
-export function chooseKey(candidate: Candidate, board: DeadlineBoard, now: number, sticky: string, refused: ReadonlySet<string>): KeyChoice {
+export function chooseKey(
+  candidate: Candidate,
+  board: DeadlineBoard,
+  now: number,
+  sticky: string,
+  refused: ReadonlySet<string>,
+): KeyChoice {
   if (candidate.keys.length === 0) {
     const entry = board.active(keyBoardId(candidate, undefined), now);
     return entry === undefined ? { key: undefined } : { readyAt: entry.until };

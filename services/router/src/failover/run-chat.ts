@@ -1,6 +1,13 @@
 import { costOf, speaksOfModel, UnsendableRequest, type FailureVerdict, type WireEvent } from '@yardmaster/llm-wire';
 import { runAttempt, type AttemptOutcome, type AttemptPlan } from './attempt.js';
-import { endpointOf, type Candidate, type CutWish, type ProviderKeyRef, type Rendered, type Renderer } from './candidate.js';
+import {
+  endpointOf,
+  type Candidate,
+  type CutWish,
+  type ProviderKeyRef,
+  type Rendered,
+  type Renderer,
+} from './candidate.js';
 import type { CircuitBreakers } from './circuit-breaker.js';
 import { backoffMs, sleep, type Clock } from './clock.js';
 import type { DeadlineBoard } from './deadline-board.js';
@@ -70,7 +77,8 @@ interface Track {
   triedResponses: boolean;
 }
 
-type Choice = { track: Track; key: ProviderKeyRef | undefined; othersReady: boolean } | { waitUntil: number } | undefined;
+type Choice =
+  { track: Track; key: ProviderKeyRef | undefined; othersReady: boolean } | { waitUntil: number } | undefined;
 
 /**
  * Gets one request answered, whatever the providers do: models, providers, keys and retries under one deadline. Failures
@@ -166,11 +174,13 @@ class ChatEngine {
       }
       earliest = Math.min(earliest, at);
       // The candidate that we were at: a short wait for it comes before the next one.
-      if (ready.length === 0 && begun === undefined && !track.silent && (track.tries > 0 || track.throttles > 0)) begun = { at };
+      if (ready.length === 0 && begun === undefined && !track.silent && (track.tries > 0 || track.throttles > 0))
+        begun = { at };
     }
     if (ready.length === 0) return earliest === Infinity ? undefined : { waitUntil: earliest };
     const remaining = this.run.deadlineAt - now;
-    if (begun !== undefined && begun.at - now <= Math.min(PATIENCE_MS, PATIENCE_CAP_MS, remaining / 2)) return { waitUntil: begun.at };
+    if (begun !== undefined && begun.at - now <= Math.min(PATIENCE_MS, PATIENCE_CAP_MS, remaining / 2))
+      return { waitUntil: begun.at };
     const first = ready.find(({ track }) => !track.silent) ?? ready[0];
     return first === undefined ? undefined : { ...first, othersReady: ready.length > 1 };
   }
@@ -215,7 +225,10 @@ class ChatEngine {
     const endpoint = endpointOf(candidate);
     const isProbe = breakers.enter(endpoint);
     if (track.tries === 0 && track.throttles === 0) budgets.requested(candidate.provider);
-    const viaResponses = candidate.family === 'openai-chat' && candidate.responsesFallback && (track.triedResponses || routes.usesResponses(endpoint) === true);
+    const viaResponses =
+      candidate.family === 'openai-chat' &&
+      candidate.responsesFallback &&
+      (track.triedResponses || routes.usesResponses(endpoint) === true);
     const plan: AttemptPlan = {
       candidate,
       family: viaResponses ? 'openai-responses' : candidate.family,
@@ -268,7 +281,13 @@ class ChatEngine {
       // Without an outcome: cancelled by the reader.
       if (outcome === undefined && !track.dead) {
         breakers.abandoned(endpoint);
-        this.finish(record, candidate, { kind: 'stopped', by: 'cancelled', status: record.status, usage: record.usage, firstTokenMs: undefined });
+        this.finish(record, candidate, {
+          kind: 'stopped',
+          by: 'cancelled',
+          status: record.status,
+          usage: record.usage,
+          firstTokenMs: undefined,
+        });
       }
     }
     this.finish(record, candidate, outcome);
@@ -332,12 +351,23 @@ class ChatEngine {
 
   private mayTryResponses(track: Track, plan: AttemptPlan, body: string | undefined): boolean {
     const { candidate } = track;
-    if (candidate.family !== 'openai-chat' || plan.family !== 'openai-chat' || !candidate.responsesFallback || track.triedResponses) return false;
+    if (
+      candidate.family !== 'openai-chat' ||
+      plan.family !== 'openai-chat' ||
+      !candidate.responsesFallback ||
+      track.triedResponses
+    )
+      return false;
     return this.deps.routes.usesResponses(endpointOf(candidate)) !== false && !speaksOfModel(body ?? '');
   }
 
   /** What the failure means for this candidate, its key and its provider. */
-  private async apply(track: Track, key: ProviderKeyRef | undefined, failure: FailureVerdict, outcome: AttemptOutcome & { kind: 'failed' }): Promise<void> {
+  private async apply(
+    track: Track,
+    key: ProviderKeyRef | undefined,
+    failure: FailureVerdict,
+    outcome: AttemptOutcome & { kind: 'failed' },
+  ): Promise<void> {
     const { clock, keys, budgets } = this.deps;
     const { candidate } = track;
     const now = clock.now();
@@ -418,12 +448,19 @@ class ChatEngine {
     for (const other of this.tracks) {
       if (other.dead || other === track) continue;
       const known = other.candidate.contextTokens;
-      const larger = known === undefined ? other.candidate.model !== track.candidate.model : contextLimit === undefined || known > contextLimit;
+      const larger =
+        known === undefined
+          ? other.candidate.model !== track.candidate.model
+          : contextLimit === undefined || known > contextLimit;
       if (!larger) other.dead = true;
     }
   }
 
-  private *succeed(track: Track, record: AttemptRecord, outcome: AttemptOutcome & { kind: 'ok' }): Generator<Frame, void, undefined> {
+  private *succeed(
+    track: Track,
+    record: AttemptRecord,
+    outcome: AttemptOutcome & { kind: 'ok' },
+  ): Generator<Frame, void, undefined> {
     const { answer } = outcome;
     const { candidate } = track;
     yield* this.flushHeld();
@@ -431,11 +468,16 @@ class ChatEngine {
     for (const [index, call] of answer.calls.entries()) yield { type: 'call', index, ...call };
     const cost = this.totalCost();
     if (answer.usage !== null) {
-      yield { type: 'usage', usage: answer.usage, ...(record.costUsd === undefined ? {} : { costUsd: record.costUsd }) };
+      yield {
+        type: 'usage',
+        usage: answer.usage,
+        ...(record.costUsd === undefined ? {} : { costUsd: record.costUsd }),
+      };
     }
     const marks: ResultMarks = { ...this.marks, ...answer.marks };
     if (track.rendered !== undefined && track.rendered.turnsCut > 0) marks.turnsCut = track.rendered.turnsCut;
-    if (track.maxTokens !== undefined && track.maxTokens !== this.run.maxTokens) marks.maxTokensLoweredTo = track.maxTokens;
+    if (track.maxTokens !== undefined && track.maxTokens !== this.run.maxTokens)
+      marks.maxTokensLoweredTo = track.maxTokens;
     const result: ChatResult = {
       provider: candidate.provider,
       model: candidate.model,
@@ -458,7 +500,8 @@ class ChatEngine {
     const out: Frame[] = [];
     const push = (frame: Frame & { type: 'delta' | 'reasoning' }): void => {
       const last = out.at(-1);
-      if (last?.type === frame.type) out[out.length - 1] = { ...last, text: (last as { text: string }).text + frame.text } as Frame;
+      if (last?.type === frame.type)
+        out[out.length - 1] = { ...last, text: (last as { text: string }).text + frame.text } as Frame;
       else out.push(frame);
     };
     for (const event of events) {
@@ -475,7 +518,10 @@ class ChatEngine {
           push({ type: 'reasoning', text: event.text });
         }
       } else if (event.type === 'text_was_reasoning') {
-        out.push({ type: 'attempt_reset', attempt: record.number, reason: 'text_was_reasoning' }, this.startFrame(record));
+        out.push(
+          { type: 'attempt_reset', attempt: record.number, reason: 'text_was_reasoning' },
+          this.startFrame(record),
+        );
         if (event.reasoning !== '') out.push({ type: 'reasoning', text: event.reasoning });
       }
     }
@@ -517,7 +563,12 @@ class ChatEngine {
     else {
       const { failure } = outcome;
       record.outcome = failure.class;
-      record.reason = outcome.empty === true ? 'empty' : outcome.overdue !== undefined && outcome.overdue !== 'deadline' ? outcome.overdue : failure.reason;
+      record.reason =
+        outcome.empty === true
+          ? 'empty'
+          : outcome.overdue !== undefined && outcome.overdue !== 'deadline'
+            ? outcome.overdue
+            : failure.reason;
       if (failure.retryAfterMs !== undefined) record.retryAfterMs = failure.retryAfterMs;
     }
     this.attempts.push(record);
@@ -562,5 +613,8 @@ export function redact(text: string, candidate: Candidate): string {
     const value = key.reveal();
     if (value.length >= 4) clean = clean.replaceAll(value, '[key]');
   }
-  return clean.replace(/\b(sk|ak|pk|gsk|xai|key|nvapi|hf)[-_][A-Za-z0-9*_-]{6,}/g, '[key]').replace(/\bBearer\s+\S+/gi, 'Bearer [key]').slice(0, 2048);
+  return clean
+    .replace(/\b(sk|ak|pk|gsk|xai|key|nvapi|hf)[-_][A-Za-z0-9*_-]{6,}/g, '[key]')
+    .replace(/\bBearer\s+\S+/gi, 'Bearer [key]')
+    .slice(0, 2048);
 }
