@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import type { Suite } from './suite.ts';
 
 const SUITES: Record<string, () => Promise<{ suite: Suite }>> = {
+  validate: () => import('./suites/validate.ts'),
 };
 
 const [name, ...files] = process.argv.slice(2);
