@@ -8,7 +8,7 @@ export default defineConfig({
     environment: 'node',
     setupFiles: ['./test/setup.ts'],
     globalSetup: ['./test/servers.ts'],
-    include: ['libs/*/src/**/*.spec.ts', 'services/*/src/**/*.spec.ts', 'test/**/*.spec.ts'],
+    include: ['**/*.spec.ts'], // relative to --dir, hence no folder names
     exclude: ['**/node_modules/**', '**/dist/**', 'test/charts/**', 'test/cluster/**', 'test/llama/**'],
     reporters: ['default', './test/summary-reporter.ts'],
     testTimeout: 30_000,

@@ -196,13 +196,13 @@ export interface RedisUser {
 
 const HISTORY_KEYS = ['~ym:h:*', '~ym:m:*'];
 const RUN_KEYS = ['~ym:r:*', '~ym:q:*', '~ym:ix:*', '~ym:t:*', '~ym:idem:*'];
+// Not `client|setinfo`: Redis 7.0 refuses to start on an ACL with commands that it does not know, and clients do without.
 const CONNECTION = [
   '+ping',
   '+hello',
   '+auth',
   '+select',
   '+client|setname',
-  '+client|setinfo',
   '+client|id',
   '+info',
   '+command',

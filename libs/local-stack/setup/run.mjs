@@ -1,7 +1,69 @@
-// Entry of every npm script: makes sure that everything is installed, then runs the task on the pinned Node.
-import { spawnSync } from 'node:child_process';
-const [task, ...args] = process.argv.slice(2);
-const sh = (cmd, a) => { const r = spawnSync(cmd, a, { stdio: 'inherit' }); if (r.status !== 0) process.exit(r.status ?? 1); };
-if (task === 'cases') { sh('npx', ['tsc', '-b']); sh('node', ['test/cases/run.ts', ...args]); }
-else if (task === 'test') sh('npx', ['vitest', 'run', ...args]);
-else if (task === 'build') sh('npx', ['tsc', '-b']);
+// Entry of every npm script. Plain JavaScript for Node 20 and newer with nothing installed: it installs what is
+// missing, makes sure that the pinned Node runs the task, finds the servers, and hands over.
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { check } from './check.mjs';
+import { ensureDependencies, ensureNode } from './dependencies.mjs';
+import { SetupError, root, run, setTool } from './exec.mjs';
+import { ensureServers } from './servers.mjs';
+
+/** What each task needs beside the npm packages, and what it does; every `do` returns an exit code. */
+const TASKS = {
+  start: { servers: 'need', build: true, do: (args) => node('services/yard/dist/main.js', 'start', ...args) },
+  test: { servers: 'need', build: true, do: (args) => vitest('run', ...args) },
+  check: { servers: 'need', do: () => check() },
+  build: { do: (args) => tsc('-b', ...args) },
+  lint: { do: (args) => run('nx', ['run-many', '-t', 'lint', '--parallel', '2', ...args]) },
+  format: { do: (args) => run('prettier', ['--log-level', 'warn', '--write', ...(args.length ? args : ['.'])]) },
+  proto: { do: () => run('buf', ['generate']) },
+  cases: { servers: 'look', build: true, do: (args) => node('test/cases/run.ts', ...args) },
+  faults: { servers: 'need', build: true, do: (args) => node('test/faults/run.ts', ...args) },
+  bench: { servers: 'need', build: true, do: bench },
+  'test:charts': { do: (args) => own('charts', args) },
+  'test:cluster': { servers: 'look', build: true, do: (args) => own('cluster', args) },
+  'test:llama': { servers: 'need', build: true, do: (args) => own('llama', args) },
+};
+
+const node = (...args) => run('node', args);
+const tsc = (...args) => run('tsc', args);
+const vitest = (...args) => run('vitest', args);
+
+/** Benchmarks: the peers they are measured against have a package.json of their own. */
+async function bench(args) {
+  if (existsSync(join(root, 'test/bench/package.json'))) await ensureDependencies('test/bench');
+  return node('test/bench/run.ts', ...args);
+}
+
+/** Tests that need more than the defaults: a runner of their own, else vitest on their folder. */
+function own(name, args) {
+  const folder = `test/${name}`;
+  if (existsSync(join(root, folder, 'run.ts'))) return node(`${folder}/run.ts`, ...args);
+  if (existsSync(join(root, folder, 'vitest.config.ts')))
+    return vitest('run', '--config', `${folder}/vitest.config.ts`, ...args);
+  throw new SetupError(`there are no ${name} tests in ${folder}`);
+}
+
+async function main([name, ...args]) {
+  const task = TASKS[name];
+  if (task === undefined) {
+    const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+    console.error(`no task "${name ?? ''}"; there are: ${Object.keys(scripts).join(', ')}`);
+    return 2;
+  }
+  await ensureDependencies();
+  setTool('node', await ensureNode());
+  if (task.servers !== undefined) await ensureServers({ required: task.servers === 'need' });
+  if (task.build) {
+    const code = await tsc('-b');
+    if (code !== 0) return code;
+  }
+  return task.do(args);
+}
+
+try {
+  process.exitCode = await main(process.argv.slice(2));
+} catch (error) {
+  if (!(error instanceof SetupError)) throw error;
+  console.error(`yardmaster: ${error.message}`);
+  process.exitCode = 1;
+}

@@ -1,1 +1,1 @@
-export {};
+export { startServers, type Servers, type ServersOptions } from './servers.js';

@@ -1,0 +1,13 @@
+/** One more step of a JSON pointer (RFC 6901), escaped. */
+export function pointerTo(pointer: string, key: string | number): string {
+  return `${pointer}/${typeof key === 'number' ? key : key.replaceAll('~', '~0').replaceAll('/', '~1')}`;
+}
+
+/** The keys of a JSON pointer, unescaped. */
+export function pointerKeys(pointer: string): string[] {
+  if (pointer === '') return [];
+  return pointer
+    .slice(1)
+    .split('/')
+    .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'));
+}

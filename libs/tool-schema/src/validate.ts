@@ -1,0 +1,37 @@
+import { type CompiledSchema, UnusableSchema, compiledSchema } from './compiled-schema.js';
+import { type SchemaIssue, issuesOf } from './issues.js';
+import type { Dialect, JsonSchema } from './json-schema.js';
+
+export type Verdict = { ok: true } | { ok: false; errors: SchemaIssue[] };
+
+/**
+ * Whether a value fits a schema, with every reason why not. Nothing is coerced or changed. Never throws: a schema that
+ * cannot be compiled is itself the error, with the keyword `unusable_schema`.
+ */
+export function validateArguments(schema: JsonSchema, value: unknown, options: { dialect?: Dialect } = {}): Verdict {
+  let compiled: CompiledSchema;
+  try {
+    compiled = compiledSchema(schema, options.dialect);
+  } catch (error) {
+    if (!(error instanceof UnusableSchema)) throw error;
+    return { ok: false, errors: [unusable(error.message)] };
+  }
+  return verdictOf(compiled, value);
+}
+
+/** The same for a schema that is compiled already. */
+export function verdictOf(compiled: CompiledSchema, value: unknown): Verdict {
+  try {
+    if (compiled.validate(value)) return { ok: true };
+  } catch (error) {
+    // A recursive schema on a value that is nested very deeply.
+    return { ok: false, errors: [unusable(`the arguments cannot be checked: ${(error as Error).message}`)] };
+  }
+  const errors = issuesOf(compiled.validate.errors ?? [], compiled.schema);
+  compiled.validate.errors = null;
+  return { ok: false, errors };
+}
+
+function unusable(message: string): SchemaIssue {
+  return { path: '', keyword: 'unusable_schema', message };
+}
