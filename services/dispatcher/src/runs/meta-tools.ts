@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { type Bus } from '@yardmaster/bus';
 import { Registry, YardError } from '@yardmaster/contracts';
 import { BUS } from '@yardmaster/service-kit';
-import type { PendingCall } from './pending-call.js';
+import type { PendingCall } from '@yardmaster/conversation';
 import { type CallOutcome, failed, type RoundContext } from './tool-round.js';
 
 const REGISTRY_TIMEOUT_MS = 5_000;

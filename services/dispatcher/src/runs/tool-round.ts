@@ -4,7 +4,7 @@ import { subjects, type TenantId, toolWork, type ToolResult, YardError } from '@
 import { BUS } from '@yardmaster/service-kit';
 import { DispatcherConfig } from '../config.js';
 import { MetaTools } from './meta-tools.js';
-import type { PendingCall } from './pending-call.js';
+import type { PendingCall } from '@yardmaster/conversation';
 import { ToolResults } from './tool-results.js';
 
 /** What a call came to; always exactly one for each call. */
@@ -24,6 +24,8 @@ export interface RoundContext {
   workspace: string;
   /** Names of the tools of this run, for the meta tools. */
   tools: readonly string[];
+  /** Calls that have their answer without being run: unreadable, unknown, refused. */
+  answers: Readonly<Record<string, { output: string; reason: string }>>;
   signal: AbortSignal;
   /** Told as each call ends, in the order of ending. */
   onOutcome(call: PendingCall, outcome: CallOutcome): void;
@@ -61,9 +63,10 @@ export class ToolRound {
   }
 
   private async runOne(call: PendingCall, context: RoundContext, resumed: boolean): Promise<CallOutcome | undefined> {
-    if (call.answer !== undefined) return { ...call.answer, durationMs: 0, verdictJson: '', outcomeUnknown: false };
+    const answer = context.answers[call.call];
+    if (answer !== undefined) return failed(answer.output, answer.reason);
     if (call.kind === 'meta') return this.meta.run(call, context);
-    const subject = subjects.result(context.tenant, context.run, call.id, call.nonce);
+    const subject = subjects.result(context.tenant, context.run, call.call, call.nonce);
     if (resumed) {
       const stored = await this.results.stored(subject);
       if (stored !== undefined) return this.accept(call, stored);
@@ -72,7 +75,7 @@ export class ToolRound {
     const result = this.results.wait(subject, AbortSignal.any([context.signal, stop.signal]));
     try {
       const refusal = await this.publish(call, context);
-      failpoint(`dispatcher.tool.published(${Number(call.id.split('-')[1]) + 1})`);
+      failpoint(`dispatcher.tool.published(${Number(call.call.split('-')[1]) + 1})`);
       if (refusal !== undefined) return refusal;
       const stored = await result;
       if (stored === undefined) return undefined;
@@ -92,7 +95,7 @@ export class ToolRound {
           toolWork(call.kind).message,
           {
             runId: context.run,
-            callId: call.id,
+            callId: call.call,
             conversationId: context.conversation,
             name: call.name,
             argumentsJson: call.argumentsJson,
@@ -100,13 +103,13 @@ export class ToolRound {
             historySeq: BigInt(call.historySeq),
             nonce: call.nonce,
             effect: call.effect,
-            timeoutMs: call.timeoutMs,
+            timeoutMs: call.timeoutMs ?? 0,
             workspace: context.workspace,
-            toolHash: call.toolHash,
-            dispatchJson: call.dispatchJson,
+            toolHash: call.toolHash ?? '',
+            dispatchJson: call.dispatchJson ?? '',
             tenant: context.tenant,
           },
-          { msgId: `${context.run}:${call.id}:${call.nonce}` },
+          { msgId: `${context.run}:${call.call}:${call.nonce}` },
         );
         return undefined;
       } catch (error) {
@@ -126,7 +129,7 @@ export class ToolRound {
   /** A stored result counts only for the very call that is pending. */
   private accept(call: PendingCall, result: ToolResult): CallOutcome {
     if (result.argsHash !== call.argsHash || result.historySeq !== BigInt(call.historySeq))
-      throw new YardError('INTERNAL', 'YM-STATE-LOST', `The stored result of call ${call.id} belongs to another call: the history went back in time.`);
+      throw new YardError('INTERNAL', 'YM-STATE-LOST', `The stored result of call ${call.call} belongs to another call: the history went back in time.`);
     return {
       ok: result.ok,
       output: result.output,
