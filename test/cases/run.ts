@@ -4,6 +4,8 @@ import { readFileSync } from 'node:fs';
 import type { Suite } from './suite.ts';
 
 const SUITES: Record<string, () => Promise<{ suite: Suite }>> = {
+  'router-errors': () => import('./suites/router-errors.ts'),
+  'router-responses': () => import('./suites/router-responses.ts'),
 };
 
 const [name, ...files] = process.argv.slice(2);
