@@ -3,9 +3,9 @@ import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { type DynamicModule, type INestApplicationContext, Module, type Type } from '@nestjs/common';
-import { NestFactory } from '@nestjs/core';
+import { APP_FILTER, NestFactory } from '@nestjs/core';
 import { Bus } from '@yardmaster/bus';
-import { BusServer } from '@yardmaster/bus/nest';
+import { BusServer, RethrowFilter } from '@yardmaster/bus/nest';
 import { ConfigError, loadConfigOrExit } from './config.js';
 import { Health } from './health.js';
 import { createLogger, type Logger, NestLogger } from './logging.js';
@@ -18,7 +18,10 @@ export interface ServiceStart<C extends ServiceConfig> {
   config: new () => C;
   module: Type | ((context: ServiceContext<C>) => Type | DynamicModule);
   /** For services with an HTTP API of their own: makes the application instead of the plain message-driven one. */
-  createApplication?: (module: DynamicModule, context: ServiceContext<C>) => Promise<INestApplicationContext & { listening?: Record<string, unknown> }>;
+  createApplication?: (
+    module: DynamicModule,
+    context: ServiceContext<C>,
+  ) => Promise<INestApplicationContext & { listening?: Record<string, unknown> }>;
 }
 
 /** Extra time after the drain until a process that still hangs is ended. */
@@ -49,7 +52,12 @@ export async function startService<C extends ServiceConfig>(start: ServiceStart<
   }
 }
 
-async function run<C extends ServiceConfig>(start: ServiceStart<C>, config: C, log: Logger, startedAt: number): Promise<void> {
+async function run<C extends ServiceConfig>(
+  start: ServiceStart<C>,
+  config: C,
+  log: Logger,
+  startedAt: number,
+): Promise<void> {
   const health = new Health(start.name);
   const closers: (() => Promise<void> | void)[] = [];
   let app: INestApplicationContext | undefined;
@@ -61,8 +69,15 @@ async function run<C extends ServiceConfig>(start: ServiceStart<C>, config: C, l
   process.on('SIGINT', () => void stop('SIGINT'));
   process.on('unhandledRejection', (error) => log.error({ err: error }, 'a rejection was not handled'));
 
-  const bus = await Bus.connect({ url: config.natsUrl, user: config.natsUser ?? start.name, pass: passwordIn(config.natsPasswordFile, 'YM_NATS_PASSWORD_FILE'), log });
-  health.addReadiness('nats', () => (bus.status() === 'connected' ? undefined : `the connection to NATS is ${bus.status()}`));
+  const bus = await Bus.connect({
+    url: config.natsUrl,
+    user: config.natsUser ?? start.name,
+    pass: passwordIn(config.natsPasswordFile, 'YM_NATS_PASSWORD_FILE'),
+    log,
+  });
+  health.addReadiness('nats', () =>
+    bus.status() === 'connected' ? undefined : `the connection to NATS is ${bus.status()}`,
+  );
   health.addLiveness('nats', () => (bus.isClosed() ? 'the connection to NATS is closed for good' : undefined));
 
   const context: ServiceContext<C> = {
@@ -106,6 +121,7 @@ async function run<C extends ServiceConfig>(start: ServiceStart<C>, config: C, l
       { provide: LOGGER, useValue: log },
       { provide: HEALTH, useValue: health },
       { provide: SERVICE, useValue: context },
+      { provide: APP_FILTER, useClass: RethrowFilter },
     ],
     exports: [BUS, LOGGER, HEALTH, SERVICE],
   };
@@ -122,11 +138,24 @@ async function run<C extends ServiceConfig>(start: ServiceStart<C>, config: C, l
   }
   const ports = await health.listen(config.host, config.healthPort, config.metricsPort);
   if (config.parentPid !== undefined) watchParent(config.parentPid, () => void stop('the parent process is gone'));
-  log.info({ ...ports, ...listening, pid: process.pid, node: process.versions.node, ready_ms: Math.round(performance.now() - startedAt) }, 'ready');
+  log.info(
+    {
+      ...ports,
+      ...listening,
+      pid: process.pid,
+      node: process.versions.node,
+      ready_ms: Math.round(performance.now() - startedAt),
+    },
+    'ready',
+  );
 }
 
 function isModule<C extends ServiceConfig>(module: ServiceStart<C>['module']): module is Type {
-  return Reflect.hasMetadata('imports', module) || Reflect.hasMetadata('providers', module) || Reflect.hasMetadata('controllers', module);
+  return (
+    Reflect.hasMetadata('imports', module) ||
+    Reflect.hasMetadata('providers', module) ||
+    Reflect.hasMetadata('controllers', module)
+  );
 }
 
 function passwordIn(file: string | undefined, variable: string): string | undefined {
@@ -134,7 +163,9 @@ function passwordIn(file: string | undefined, variable: string): string | undefi
   try {
     return readFileSync(file, 'utf8').trim();
   } catch (error) {
-    throw new ConfigError([`${variable}: the file cannot be read (${(error as NodeJS.ErrnoException).code ?? 'error'})`]);
+    throw new ConfigError([
+      `${variable}: the file cannot be read (${(error as NodeJS.ErrnoException).code ?? 'error'})`,
+    ]);
   }
 }
 

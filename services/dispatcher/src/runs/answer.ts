@@ -1,6 +1,19 @@
 import type { PendingCall } from '@yardmaster/conversation';
-import { type AssistantToolCalls, type ChatEnd, type ConversationMessage, type Effect, type StoredToolCall, type Tool } from '@yardmaster/contracts';
-import { type ParsedToolCall, readAnswer, repairFeedback, type ToolCallError, type ToolDefinition } from '@yardmaster/tool-calls';
+import {
+  type AssistantToolCalls,
+  type ChatEnd,
+  type ConversationMessage,
+  type Effect,
+  type StoredToolCall,
+  type Tool,
+} from '@yardmaster/contracts';
+import {
+  type ParsedToolCall,
+  readAnswer,
+  repairFeedback,
+  type ToolCallError,
+  type ToolDefinition,
+} from '@yardmaster/tool-calls';
 import { argsHashOf, newNonce } from './args-hash.js';
 
 /** What an answer of a model comes to. */
@@ -43,7 +56,11 @@ export function interpret(end: ChatEnd, context: AnswerContext): Reading {
   });
   const reasoning = parsed.reasoning === '' ? null : parsed.reasoning;
   if (parsed.calls.length === 0 && parsed.errors.length === 0)
-    return { kind: 'final', text: parsed.text, message: { type: 'chat', role: 'assistant', content: parsed.text, reasoning_content: reasoning, served } };
+    return {
+      kind: 'final',
+      text: parsed.text,
+      message: { type: 'chat', role: 'assistant', content: parsed.text, reasoning_content: reasoning, served },
+    };
 
   const stored: StoredToolCall[] = [];
   const calls: PendingCall[] = [];
@@ -77,12 +94,26 @@ export function interpret(end: ChatEnd, context: AnswerContext): Reading {
     answers[id] = { output: repairFeedback([item], context.definitions), reason: item.kind };
   }
   const feedback = unreadable.length === 0 ? undefined : repairFeedback(unreadable, context.definitions);
-  const repair = parsed.errors.length === 0 ? undefined : parsed.errors.map((error) => `${error.kind} ${error.name ?? ''} ${error.input ?? ''}`).join('\n');
+  const repair =
+    parsed.errors.length === 0
+      ? undefined
+      : parsed.errors.map((error) => `${error.kind} ${error.name ?? ''} ${error.input ?? ''}`).join('\n');
   if (calls.length === 0)
-    return { kind: 'repair', feedback: feedback!, repair: repair!, message: { type: 'chat', role: 'assistant', content: end.text, reasoning_content: reasoning, served } };
+    return {
+      kind: 'repair',
+      feedback: feedback!,
+      repair: repair!,
+      message: { type: 'chat', role: 'assistant', content: end.text, reasoning_content: reasoning, served },
+    };
   return {
     kind: 'calls',
-    message: { type: 'assistant_tool_calls', text: parsed.text === '' ? null : parsed.text, tool_calls: stored, reasoning_content: reasoning, served },
+    message: {
+      type: 'assistant_tool_calls',
+      text: parsed.text === '' ? null : parsed.text,
+      tool_calls: stored,
+      reasoning_content: reasoning,
+      served,
+    },
     calls,
     answers,
     feedback,
@@ -109,10 +140,15 @@ function pendingOf(call: ParsedToolCall, id: string, context: AnswerContext): Pe
 }
 
 /** Native answers have one order for good and bad calls; results must come back in it. */
-function inOrder(calls: readonly ParsedToolCall[], errors: readonly ToolCallError[], end: ChatEnd): (ParsedToolCall | ToolCallError)[] {
+function inOrder(
+  calls: readonly ParsedToolCall[],
+  errors: readonly ToolCallError[],
+  end: ChatEnd,
+): (ParsedToolCall | ToolCallError)[] {
   const rank = new Map(end.calls.map((call, index) => [call.id, index]));
   const items: (ParsedToolCall | ToolCallError)[] = [...calls, ...errors];
-  const rankOf = (item: ParsedToolCall | ToolCallError) => rank.get(('providerId' in item ? item.providerId : undefined) ?? item.id ?? '') ?? Number.MAX_SAFE_INTEGER;
+  const rankOf = (item: ParsedToolCall | ToolCallError) =>
+    rank.get(('providerId' in item ? item.providerId : undefined) ?? item.id ?? '') ?? Number.MAX_SAFE_INTEGER;
   return rank.size === 0 ? items : items.sort((a, b) => rankOf(a) - rankOf(b));
 }
 

@@ -13,7 +13,8 @@ export interface Settled {
 }
 
 /** Timer of a parked run: the leader wakes it when nobody has decided in time. */
-export const approvalTimer = (tenant: string, conversation: string, run: string) => `approval|${tenant}|${conversation}|${run}`;
+export const approvalTimer = (tenant: string, conversation: string, run: string) =>
+  `approval|${tenant}|${conversation}|${run}`;
 
 /**
  * Whether a call needs a person. The platform's policy by category decides, a tool that always asks asks, a standing
@@ -40,7 +41,10 @@ export class ApprovalPolicy {
       const tool = [...tools.values()].find((candidate) => candidate.name === call.name);
       const policy = this.platform.current.approvals[(tool?.category ?? 'execute') as ToolCategory] ?? 'allow';
       if (policy === 'deny') {
-        answers[call.call] = { output: `The policy of this platform does not allow tools of the category "${tool?.category}". Nothing was run.`, reason: 'refused' };
+        answers[call.call] = {
+          output: `The policy of this platform does not allow tools of the category "${tool?.category}". Nothing was run.`,
+          reason: 'refused',
+        };
         return call;
       }
       if (policy === 'allow' && tool?.alwaysAsk !== true) return call;
@@ -61,15 +65,30 @@ export class ApprovalPolicy {
         changed = true;
         if (decision.decision === 'approve') {
           if (call.toolHash !== undefined && (decision.remember === 'session' || decision.remember === 'always'))
-            void this.grants.give(session.tenant, decision.remember === 'always' ? 'all' : session.conversation, call.toolHash, decision.by);
+            void this.grants.give(
+              session.tenant,
+              decision.remember === 'always' ? 'all' : session.conversation,
+              call.toolHash,
+              decision.by,
+            );
           return { ...call, approval: 'approved' };
         }
-        answers[call.call] = { output: `A person denied this call${decision.reason === undefined ? '' : `: ${decision.reason}`}. Nothing was run.`, reason: 'denied' };
-        return { ...call, approval: 'denied', ...(decision.reason === undefined ? {} : { approvalReason: decision.reason }) };
+        answers[call.call] = {
+          output: `A person denied this call${decision.reason === undefined ? '' : `: ${decision.reason}`}. Nothing was run.`,
+          reason: 'denied',
+        };
+        return {
+          ...call,
+          approval: 'denied',
+          ...(decision.reason === undefined ? {} : { approvalReason: decision.reason }),
+        };
       }
       if (call.approvalExpiresMs !== undefined && call.approvalExpiresMs <= now) {
         changed = true;
-        answers[call.call] = { output: 'Nobody approved this call in time. Nothing was run.', reason: 'approval_expired' };
+        answers[call.call] = {
+          output: 'Nobody approved this call in time. Nothing was run.',
+          reason: 'approval_expired',
+        };
         return { ...call, approval: 'denied', approvalReason: 'expired' };
       }
       waiting.push(call);
@@ -82,6 +101,9 @@ export class ApprovalPolicy {
   async parked(session: RunSession, waiting: readonly PendingCall[]): Promise<void> {
     const earliest = Math.min(...waiting.map((call) => call.approvalExpiresMs ?? Number.POSITIVE_INFINITY));
     if (Number.isFinite(earliest))
-      await this.store.timers.add(approvalTimer(session.tenant, session.conversation, session.run), Math.max(0, earliest - Date.now()) + 50);
+      await this.store.timers.add(
+        approvalTimer(session.tenant, session.conversation, session.run),
+        Math.max(0, earliest - Date.now()) + 50,
+      );
   }
 }

@@ -22,7 +22,10 @@ export class Grants implements OnApplicationBootstrap {
   constructor(@Inject(BUS) private readonly bus: Bus) {}
 
   async onApplicationBootstrap(): Promise<void> {
-    this.snapshot = await this.bus.watch(BUCKETS.grants, (bytes) => JSON.parse(new TextDecoder().decode(bytes)) as Grant);
+    this.snapshot = await this.bus.watch(
+      BUCKETS.grants,
+      (bytes) => JSON.parse(new TextDecoder().decode(bytes)) as Grant,
+    );
   }
 
   allows(tenant: TenantId, conversation: string, toolHash: string, now = Date.now()): boolean {
@@ -34,7 +37,9 @@ export class Grants implements OnApplicationBootstrap {
 
   async give(tenant: TenantId, scope: string, toolHash: string, by: string): Promise<void> {
     const grant: Grant = { toolHash, scope, by, expiresMs: Date.now() + GRANT_TTL_MS };
-    await this.bus.kv(BUCKETS.grants).put(keyOf(tenant, scope, toolHash), new TextEncoder().encode(JSON.stringify(grant)));
+    await this.bus
+      .kv(BUCKETS.grants)
+      .put(keyOf(tenant, scope, toolHash), new TextEncoder().encode(JSON.stringify(grant)));
   }
 }
 

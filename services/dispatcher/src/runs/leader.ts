@@ -57,7 +57,11 @@ export class Leader implements OnApplicationBootstrap, BeforeApplicationShutdown
     for (const member of await this.store.timers.due()) {
       const [kind, tenant = '', conversation = '', run = ''] = member.split('|');
       if (kind === 'approval')
-        await this.bus.enqueue(subjects.runResume(tenantId(tenant), run), Runs.work.message, { runId: run, conversationId: conversation, reason: 'approval' });
+        await this.bus.enqueue(subjects.runResume(tenantId(tenant), run), Runs.work.message, {
+          runId: run,
+          conversationId: conversation,
+          reason: 'approval',
+        });
       await this.store.timers.done(member);
     }
   }

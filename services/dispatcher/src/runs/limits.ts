@@ -30,8 +30,14 @@ export function limitReached(usage: RunUsage, limits: RunLimits, now: number): L
     return { reason: 'max_iterations', message: `The limit of ${limits.maxIterations} iterations was reached.` };
   const tokens = usage.promptTokens + usage.completionTokens;
   if (limits.maxTokens !== undefined && tokens >= limits.maxTokens)
-    return { reason: 'max_tokens', message: `The limit of ${limits.maxTokens} tokens was reached: ${tokens} were used.` };
+    return {
+      reason: 'max_tokens',
+      message: `The limit of ${limits.maxTokens} tokens was reached: ${tokens} were used.`,
+    };
   if (limits.maxCostUsd !== undefined && usage.costUsd >= limits.maxCostUsd)
-    return { reason: 'max_cost_usd', message: `The cost limit of ${limits.maxCostUsd} USD was reached: ${usage.costUsd.toFixed(4)} USD were spent.` };
+    return {
+      reason: 'max_cost_usd',
+      message: `The cost limit of ${limits.maxCostUsd} USD was reached: ${usage.costUsd.toFixed(4)} USD were spent.`,
+    };
   return undefined;
 }

@@ -1,6 +1,16 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { type Bus } from '@yardmaster/bus';
-import { type ChatEnd, type ChatFrame, type ChatRequestSchema, messages, newId, Router, subjects, type TenantId, YardError } from '@yardmaster/contracts';
+import {
+  type ChatEnd,
+  type ChatFrame,
+  type ChatRequestSchema,
+  messages,
+  newId,
+  Router,
+  subjects,
+  type TenantId,
+  YardError,
+} from '@yardmaster/contracts';
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { BUS } from '@yardmaster/service-kit';
 
@@ -24,11 +34,16 @@ export class ModelCall {
     const requestId = newId();
     const deltas = new DeltaFeed(this.bus, context);
     let end: ChatEnd | undefined;
-    for await (const frame of this.bus.stream(Router.chat, context.tenant, { ...request, requestId, runId: context.run }, {
-      requestId,
-      timeoutMs: context.timeoutMs,
-      signal: context.signal,
-    })) {
+    for await (const frame of this.bus.stream(
+      Router.chat,
+      context.tenant,
+      { ...request, requestId, runId: context.run },
+      {
+        requestId,
+        timeoutMs: context.timeoutMs,
+        signal: context.signal,
+      },
+    )) {
       deltas.take(frame);
       if (frame.kind.case === 'end') end = frame.kind.value;
     }
@@ -77,6 +92,11 @@ class DeltaFeed {
   }
 
   private say(type: string, data: Record<string, unknown>): void {
-    this.bus.publish(this.subject, messages.event, { runId: this.context.run, type, atMs: BigInt(Date.now()), dataJson: JSON.stringify(data) });
+    this.bus.publish(this.subject, messages.event, {
+      runId: this.context.run,
+      type,
+      atMs: BigInt(Date.now()),
+      dataJson: JSON.stringify(data),
+    });
   }
 }

@@ -16,7 +16,12 @@ export type StoredEventType =
   | 'run.cancelled'
   | 'run.incomplete';
 
-export const TERMINAL_EVENTS: ReadonlySet<string> = new Set(['run.completed', 'run.failed', 'run.cancelled', 'run.incomplete']);
+export const TERMINAL_EVENTS: ReadonlySet<string> = new Set([
+  'run.completed',
+  'run.failed',
+  'run.cancelled',
+  'run.incomplete',
+]);
 
 /**
  * The numbered events of one run. Each is published with the expected last sequence of its subject, so two dispatchers
@@ -80,11 +85,19 @@ export class RunEvents {
     this.published.add(key);
     if (TERMINAL_EVENTS.has(type)) this.terminal = true;
     const n = ++this.n;
-    const event = { n: BigInt(n), runId: this.run, type, atMs: BigInt(Date.now()), dataJson: JSON.stringify(data) } satisfies Partial<RunEvent>;
+    const event = {
+      n: BigInt(n),
+      runId: this.run,
+      type,
+      atMs: BigInt(Date.now()),
+      dataJson: JSON.stringify(data),
+    } satisfies Partial<RunEvent>;
     this.tail = this.tail.then(async () => {
       if (this.failure !== undefined) return;
       try {
-        this.sequence = await this.bus.append(this.subject, messages.event, event, { expectedLastSubjectSequence: this.sequence });
+        this.sequence = await this.bus.append(this.subject, messages.event, event, {
+          expectedLastSubjectSequence: this.sequence,
+        });
       } catch (error) {
         this.failure = error;
       }
@@ -96,7 +109,9 @@ export class RunEvents {
     await this.tail;
     if (this.failure !== undefined) {
       const cause = YardError.from(this.failure);
-      throw new YardError(cause.class, cause.code, `Events of run ${this.run} could not be stored: ${cause.message}`, { cause: this.failure });
+      throw new YardError(cause.class, cause.code, `Events of run ${this.run} could not be stored: ${cause.message}`, {
+        cause: this.failure,
+      });
     }
   }
 }

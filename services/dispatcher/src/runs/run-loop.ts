@@ -1,6 +1,13 @@
 import { failpoint, HandBack } from '@yardmaster/bus';
 import type { PendingCall, RunError, TerminalState } from '@yardmaster/conversation';
-import { type ChatEnd, type ConversationMessage, type Effect, type ModelList, type StoredToolResult, YardError } from '@yardmaster/contracts';
+import {
+  type ChatEnd,
+  type ConversationMessage,
+  type Effect,
+  type ModelList,
+  type StoredToolResult,
+  YardError,
+} from '@yardmaster/contracts';
 import type { DispatcherConfig } from '../config.js';
 import { interpret, type Reading } from './answer.js';
 import type { ApprovalPolicy } from './approval-policy.js';
@@ -42,7 +49,10 @@ export class RunLoop {
 
   async run(): Promise<LoopEnd> {
     const { session } = this;
-    const deadline = setTimeout(() => session.interrupt('deadline'), Math.max(0, this.plan.limits.deadlineMs - Date.now()));
+    const deadline = setTimeout(
+      () => session.interrupt('deadline'),
+      Math.max(0, this.plan.limits.deadlineMs - Date.now()),
+    );
     deadline.unref();
     try {
       if (session.record.startedMs === undefined || session.record.state === 'queued') await this.start();
@@ -68,19 +78,23 @@ export class RunLoop {
 
   private async start(): Promise<void> {
     const { spec } = this.session;
-    const content = spec.inputIsParts ? (JSON.parse(spec.input) as ConversationMessage & { type: 'chat' })['content'] : spec.input;
+    const content = spec.inputIsParts
+      ? (JSON.parse(spec.input) as ConversationMessage & { type: 'chat' })['content']
+      : spec.input;
     await this.session.append([{ type: 'chat', role: 'user', content }], { state: 'running' });
     failpoint('dispatcher.user.appended');
   }
 
   /** After every durable step: does somebody want this process, or this run, to stop? */
   private checkOwnership(): void {
-    if (this.session.stopReason === 'lost') throw new YardError('CONFLICT', 'YM-FENCED', 'Another dispatcher has taken the conversation.');
+    if (this.session.stopReason === 'lost')
+      throw new YardError('CONFLICT', 'YM-FENCED', 'Another dispatcher has taken the conversation.');
     if (this.session.stopReason === 'shutdown') throw new HandBack();
   }
 
   private stopped(): Promise<LoopEnd> | undefined {
-    if (this.session.stopReason === 'cancel' || this.session.record.cancelRequestedMs !== undefined) return this.finish('cancelled', {});
+    if (this.session.stopReason === 'cancel' || this.session.record.cancelRequestedMs !== undefined)
+      return this.finish('cancelled', {});
     if (this.session.stopReason === 'deadline') return this.finish('incomplete', { reason: 'timeout' });
     return undefined;
   }
@@ -117,12 +131,24 @@ export class RunLoop {
       provider: end.provider,
       model: end.model,
       dialect: end.dialect,
-      attempts: (end.marks?.attempts ?? []).map(({ provider, model, outcome, status, durationMs }) => ({ provider, model, outcome, status, duration_ms: durationMs })),
+      attempts: (end.marks?.attempts ?? []).map(({ provider, model, outcome, status, durationMs }) => ({
+        provider,
+        model,
+        outcome,
+        status,
+        duration_ms: durationMs,
+      })),
     });
 
     if (reading.kind === 'final') {
-      if (end.finishReason === 'length') return this.finish('incomplete', { ...used, reason: 'max_output_tokens', output: reading.text }, [reading.message]);
-      if (end.finishReason === 'content_filter') return this.finish('incomplete', { ...used, reason: 'content_filter', output: reading.text }, [reading.message]);
+      if (end.finishReason === 'length')
+        return this.finish('incomplete', { ...used, reason: 'max_output_tokens', output: reading.text }, [
+          reading.message,
+        ]);
+      if (end.finishReason === 'content_filter')
+        return this.finish('incomplete', { ...used, reason: 'content_filter', output: reading.text }, [
+          reading.message,
+        ]);
       return this.finish('completed', { ...used, output: reading.text }, [reading.message]);
     }
     const gaveUp = this.countRepairs(reading);
@@ -137,14 +163,26 @@ export class RunLoop {
     const looping = this.countRepeats(reading.calls);
     if (looping) {
       const message: ConversationMessage = { type: 'chat', role: 'assistant', content: reading.message.text ?? '' };
-      return this.finish('incomplete', { ...used, reason: 'loop_detected', message: `The model made the same calls ${this.parts.config.maxRepeats} times in a row.` }, [message]);
+      return this.finish(
+        'incomplete',
+        {
+          ...used,
+          reason: 'loop_detected',
+          message: `The model made the same calls ${this.parts.config.maxRepeats} times in a row.`,
+        },
+        [message],
+      );
     }
     await this.requestCalls(reading, used, step);
     return undefined;
   }
 
   /** Stores the assistant's message with its pending calls, and only then says so. */
-  private async requestCalls(reading: Extract<Reading, { kind: 'calls' }>, used: UsageUpdate, step: number): Promise<void> {
+  private async requestCalls(
+    reading: Extract<Reading, { kind: 'calls' }>,
+    used: UsageUpdate,
+    step: number,
+  ): Promise<void> {
     const { session, plan } = this;
     const calls = await this.parts.approvals.apply(reading.calls, reading.answers, plan.tools, session);
     session.notes.answers = reading.answers;
@@ -152,13 +190,20 @@ export class RunLoop {
     else session.notes.feedback = reading.feedback;
     await session.append([reading.message], { ...used, pending: calls });
     failpoint('dispatcher.assistant.appended');
-    if (reading.message.text !== null && reading.message.text !== '') session.events.emit('message.completed', { step, text: reading.message.text });
+    if (reading.message.text !== null && reading.message.text !== '')
+      session.events.emit('message.completed', { step, text: reading.message.text });
     this.announce(calls, step);
   }
 
   private announce(calls: readonly PendingCall[], step: number): void {
     for (const call of calls)
-      this.session.events.emit('tool.requested', { step, call: call.call, name: call.name, arguments: JSON.parse(call.argumentsJson) as unknown, args_hash: call.argsHash });
+      this.session.events.emit('tool.requested', {
+        step,
+        call: call.call,
+        name: call.name,
+        arguments: JSON.parse(call.argumentsJson) as unknown,
+        args_hash: call.argsHash,
+      });
   }
 
   private async toolRound(resumed: boolean): Promise<LoopEnd | undefined> {
@@ -204,8 +249,11 @@ export class RunLoop {
   /** All results of the round together, in call order: the history is never without an answer to a call. */
   private async storeResults(calls: readonly PendingCall[], outcomes: readonly CallOutcome[]): Promise<void> {
     const { session } = this;
-    const items: ConversationMessage[] = [{ type: 'tool_results', results: calls.map((call, index) => resultOf(call, outcomes[index]!)) }];
-    if (session.notes.feedback !== undefined) items.push({ type: 'chat', role: 'user', content: session.notes.feedback });
+    const items: ConversationMessage[] = [
+      { type: 'tool_results', results: calls.map((call, index) => resultOf(call, outcomes[index]!)) },
+    ];
+    if (session.notes.feedback !== undefined)
+      items.push({ type: 'chat', role: 'user', content: session.notes.feedback });
     delete session.notes.answers;
     delete session.notes.feedback;
     await session.append(items, { pending: [] });
@@ -245,7 +293,9 @@ export class RunLoop {
       system: plan.system,
       model: plan.model,
       providers: plan.agent.providers ?? [],
-      modelFallbacks: Object.fromEntries(Object.entries(plan.agent.model_fallbacks ?? {}).map(([model, models]) => [model, { models } as ModelList])),
+      modelFallbacks: Object.fromEntries(
+        Object.entries(plan.agent.model_fallbacks ?? {}).map(([model, models]) => [model, { models } as ModelList]),
+      ),
       tools: [...plan.tools.values()].map((tool) => tool.name),
       toolChoiceJson: spec.toolChoiceJson ?? '',
       responseFormatJson: spec.responseFormatJson ?? '',
@@ -274,19 +324,34 @@ export class RunLoop {
 
   private async modelFailed(error: unknown): Promise<LoopEnd | undefined> {
     const failure = YardError.from(error);
-    if (ROUTER_GONE.has(failure.code) || failure.code === 'YM-STATE-LOST' || failure.code === 'YM-FENCED') throw failure;
+    if (ROUTER_GONE.has(failure.code) || failure.code === 'YM-STATE-LOST' || failure.code === 'YM-FENCED')
+      throw failure;
     if (failure.code === 'YM-LLM-MODEL-OUTPUT') {
       // The server could not read the call that its model wrote: the model hears so, within the budget of repairs.
       const feedback = `Your last tool call could not be read by the server: ${failure.message}\nNothing was run. Write the call again, as valid JSON.`;
       const gaveUp = this.countRepairs({ repair: failure.message });
       if (gaveUp === undefined) {
-        await this.session.append([{ type: 'chat', role: 'assistant', content: '' }, { type: 'chat', role: 'user', content: feedback }], { steps: this.session.record.steps + 1 });
+        await this.session.append(
+          [
+            { type: 'chat', role: 'assistant', content: '' },
+            { type: 'chat', role: 'user', content: feedback },
+          ],
+          { steps: this.session.record.steps + 1 },
+        );
         return undefined;
       }
       return this.finish('incomplete', { reason: gaveUp });
     }
-    if (failure.class === 'INTERNAL') this.session.log.error({ run: this.session.run, err: failure.cause ?? failure }, 'a step failed');
-    return this.finish('failed', { error: { class: failure.class, code: failure.code, message: failure.message, ...(failure.details ? { details: failure.details } : {}) } });
+    if (failure.class === 'INTERNAL')
+      this.session.log.error({ run: this.session.run, err: failure.cause ?? failure }, 'a step failed');
+    return this.finish('failed', {
+      error: {
+        class: failure.class,
+        code: failure.code,
+        message: failure.message,
+        ...(failure.details ? { details: failure.details } : {}),
+      },
+    });
   }
 
   private addUsage(end: ChatEnd, step: number): UsageUpdate {
@@ -344,10 +409,31 @@ export class RunLoop {
     const { session } = this;
     const { message, ...record } = update;
     const open = session.record.pending;
-    const closing: ConversationMessage[] = open.length === 0 ? [] : [{ type: 'tool_results', results: open.map((call) => resultOf(call, closedBy(state, call.effect as Effect))) }];
+    const closing: ConversationMessage[] =
+      open.length === 0
+        ? []
+        : [
+            {
+              type: 'tool_results',
+              results: open.map((call) => resultOf(call, closedBy(state, call.effect as Effect))),
+            },
+          ];
     const step = record.steps ?? session.record.steps;
-    for (const call of open) session.events.emit('tool.completed', { step, call: call.call, name: call.name, ok: false, reason: state === 'cancelled' ? 'cancelled' : 'not_finished', duration_ms: 0 });
-    const written = await session.finish([...closing, ...items], { ...record, state, pending: [], repeats: session.record.repeats });
+    for (const call of open)
+      session.events.emit('tool.completed', {
+        step,
+        call: call.call,
+        name: call.name,
+        ok: false,
+        reason: state === 'cancelled' ? 'cancelled' : 'not_finished',
+        duration_ms: 0,
+      });
+    const written = await session.finish([...closing, ...items], {
+      ...record,
+      state,
+      pending: [],
+      repeats: session.record.repeats,
+    });
     failpoint('dispatcher.final.appended');
     sayEnd(session, written.state as TerminalState, step, { ...record, ...(message === undefined ? {} : { message }) });
     await session.events.flush();
@@ -359,7 +445,14 @@ export class RunLoop {
 type UsageUpdate = Pick<RunUsage, 'steps' | 'promptTokens' | 'completionTokens' | 'cachedTokens' | 'costUsd'>;
 
 /** Codes that say that no router answered: the run goes back to the queue, it does not fail. */
-const ROUTER_GONE = new Set(['YM-NO-RESPONDERS', 'YM-STREAM-GAP', 'YM-STREAM-CUT', 'YM-STREAM-SILENT', 'YM-SHUTDOWN', 'YM-READER-GONE']);
+const ROUTER_GONE = new Set([
+  'YM-NO-RESPONDERS',
+  'YM-STREAM-GAP',
+  'YM-STREAM-CUT',
+  'YM-STREAM-SILENT',
+  'YM-SHUTDOWN',
+  'YM-READER-GONE',
+]);
 
 /** The terminal events of a run; also said again when a dispatcher died between the last write and its event. */
 export function sayEnd(
@@ -368,7 +461,8 @@ export function sayEnd(
   step: number,
   end: { reason?: string; message?: string; output?: string; error?: RunError },
 ): void {
-  if (end.output !== undefined && state !== 'failed') session.events.emit('message.completed', { step, text: end.output, final: true });
+  if (end.output !== undefined && state !== 'failed')
+    session.events.emit('message.completed', { step, text: end.output, final: true });
   const { steps, promptTokens, completionTokens, costUsd } = session.record;
   const type: StoredEventType = `run.${state}`;
   session.events.emit(type, {
@@ -386,7 +480,17 @@ function resultOf(call: PendingCall, outcome: CallOutcome): StoredToolResult {
 }
 
 function closedBy(state: TerminalState, effect: Effect): CallOutcome {
-  const text = state === 'cancelled' ? 'Cancelled by the caller before a result arrived.' : 'The run ended before a result arrived.';
+  const text =
+    state === 'cancelled'
+      ? 'Cancelled by the caller before a result arrived.'
+      : 'The run ended before a result arrived.';
   const unsure = effect === 'read' ? '' : ' It may have been carried out in part.';
-  return { ok: false, output: text + unsure, reason: state, durationMs: 0, verdictJson: '', outcomeUnknown: effect !== 'read' };
+  return {
+    ok: false,
+    output: text + unsure,
+    reason: state,
+    durationMs: 0,
+    verdictJson: '',
+    outcomeUnknown: effect !== 'read',
+  };
 }

@@ -26,7 +26,13 @@ export interface PlanDefaults {
 export const exposedName = (registered: string) => registered.replace(/^__/, '');
 
 /** Throws NOT_FOUND when the agent or a tool that the run names is not there. */
-export function planRun(spec: StartRun, record: RunRecord, config: PlatformConfig, tools: Pick<ToolSnapshot, 'find' | 'all'>, defaults: PlanDefaults): RunPlan {
+export function planRun(
+  spec: StartRun,
+  record: RunRecord,
+  config: PlatformConfig,
+  tools: Pick<ToolSnapshot, 'find' | 'all'>,
+  defaults: PlanDefaults,
+): RunPlan {
   const agent = agentOf(spec, config);
   const named = spec.tools.length > 0 ? spec.tools : agent.tools;
   const found = new Map<string, Tool>();
@@ -34,13 +40,22 @@ export function planRun(spec: StartRun, record: RunRecord, config: PlatformConfi
     for (const tool of tools.all(record.tenant).values()) if (tool.kind !== 'meta') found.set(tool.name, tool);
   } else for (const name of named) found.set(exposedName(name), findTool(record.tenant, name, tools));
   const limits = spec.limits;
-  const timeoutMs = limits?.timeoutS !== undefined ? limits.timeoutS * 1000 : agent.limits?.timeout_s !== undefined ? agent.limits.timeout_s * 1000 : defaults.runTimeoutMs;
+  const timeoutMs =
+    limits?.timeoutS !== undefined
+      ? limits.timeoutS * 1000
+      : agent.limits?.timeout_s !== undefined
+        ? agent.limits.timeout_s * 1000
+        : defaults.runTimeoutMs;
   return {
     agent,
     model: spec.model ?? agent.model ?? config.routing.default_model ?? '',
     system: spec.system ?? agent.system ?? '',
     tools: found,
-    definitions: [...found].map(([name, tool]) => ({ name, description: tool.description, parameters: JSON.parse(tool.parametersJson) as Record<string, unknown> })),
+    definitions: [...found].map(([name, tool]) => ({
+      name,
+      description: tool.description,
+      parameters: JSON.parse(tool.parametersJson) as Record<string, unknown>,
+    })),
     limits: {
       maxIterations: limits?.maxIterations ?? agent.limits?.max_iterations ?? defaults.maxIterations,
       maxTokens: limits?.maxTokens !== undefined ? Number(limits.maxTokens) : agent.limits?.max_tokens,
@@ -55,7 +70,9 @@ function agentOf(spec: StartRun, config: PlatformConfig): AgentConfig {
   if (spec.agent === undefined) return {};
   const agent = config.agents[spec.agent];
   if (agent === undefined)
-    throw new YardError('NOT_FOUND', 'YM-AGENT-UNKNOWN', `There is no agent "${spec.agent}".`, { details: { name: spec.agent, known: Object.keys(config.agents) } });
+    throw new YardError('NOT_FOUND', 'YM-AGENT-UNKNOWN', `There is no agent "${spec.agent}".`, {
+      details: { name: spec.agent, known: Object.keys(config.agents) },
+    });
   return agent;
 }
 

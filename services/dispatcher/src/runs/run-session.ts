@@ -49,7 +49,10 @@ export class RunSession {
     this.run = record.id;
     this.seq = seq;
     this.record = record;
-    this.notes = { repairs: 0, ...(record.loopJson === undefined ? {} : (JSON.parse(record.loopJson) as Partial<LoopNotes>)) };
+    this.notes = {
+      repairs: 0,
+      ...(record.loopJson === undefined ? {} : (JSON.parse(record.loopJson) as Partial<LoopNotes>)),
+    };
   }
 
   get ref() {
@@ -72,14 +75,12 @@ export class RunSession {
   /** Keeps the lease while the session lasts; losing it stops everything. */
   keepLease(): void {
     this.renewing = setInterval(() => {
-      this.store
-        .renew({ ...this.ref, fence: this.fence, leaseMs: this.leaseMs })
-        .catch((error: unknown) => {
-          if (YardError.is(error) && error.class === 'CONFLICT') {
-            this.log.warn({ run: this.run }, 'this dispatcher lost the conversation to another one');
-            this.interrupt('lost');
-          }
-        });
+      this.store.renew({ ...this.ref, fence: this.fence, leaseMs: this.leaseMs }).catch((error: unknown) => {
+        if (YardError.is(error) && error.class === 'CONFLICT') {
+          this.log.warn({ run: this.run }, 'this dispatcher lost the conversation to another one');
+          this.interrupt('lost');
+        }
+      });
     }, this.leaseMs / 3);
     this.renewing.unref();
   }
@@ -99,7 +100,13 @@ export class RunSession {
 
   /** Writes the last items and the terminal state, and gives the conversation to the run that waits for it. */
   async finish(items: ConversationMessage[], update: RunUpdate & { state: TerminalState }): Promise<Written> {
-    const written = await this.store.finish({ ...this.ref, fence: this.fence, expectedSeq: this.seq, items, record: update });
+    const written = await this.store.finish({
+      ...this.ref,
+      fence: this.fence,
+      expectedSeq: this.seq,
+      items,
+      record: update,
+    });
     clearInterval(this.renewing);
     this.seq = written.seq;
     this.record = { ...this.record, ...update, state: written.state };

@@ -46,7 +46,11 @@ export class RunService {
     const { tenant } = context;
     const ref = { tenant, conversation: message.conversationId, run: message.runId };
     failpoint('dispatcher.run.claimed');
-    const taken = await this.store.acquire({ ...ref, deliverySequence: context.deliverySequence, leaseMs: this.config.leaseMs });
+    const taken = await this.store.acquire({
+      ...ref,
+      deliverySequence: context.deliverySequence,
+      leaseMs: this.config.leaseMs,
+    });
     switch (taken.kind) {
       case 'ended':
         return this.sayEndAgain(tenant, taken.record);
@@ -76,14 +80,25 @@ export class RunService {
     try {
       if (this.stopping) session.interrupt('shutdown');
       if (record.attempts > this.config.maxAttempts)
-        return await this.fail(session, new YardError('INTERNAL', 'YM-RUN-GAVE-UP', `The run made no progress in ${record.attempts - 1} attempts.`));
+        return await this.fail(
+          session,
+          new YardError('INTERNAL', 'YM-RUN-GAVE-UP', `The run made no progress in ${record.attempts - 1} attempts.`),
+        );
       let plan: RunPlan;
       try {
-        plan = planRun(spec, record, this.platform.current, this.tools, { maxIterations: this.config.maxIterations, runTimeoutMs: this.config.runTimeoutMs });
+        plan = planRun(spec, record, this.platform.current, this.tools, {
+          maxIterations: this.config.maxIterations,
+          runTimeoutMs: this.config.runTimeoutMs,
+        });
       } catch (error) {
         return await this.fail(session, YardError.from(error));
       }
-      const loop = new RunLoop({ config: this.config, model: this.model, round: this.round, approvals: this.approvals }, session, plan, resumed);
+      const loop = new RunLoop(
+        { config: this.config, model: this.model, round: this.round, approvals: this.approvals },
+        session,
+        plan,
+        resumed,
+      );
       const end = await loop.run();
       if (end.kind === 'ended') await this.admit(tenant, conversation, end.next);
     } catch (error) {
@@ -111,10 +126,17 @@ export class RunService {
       case 'YM-FENCED':
       case 'YM-SEQ-CONFLICT':
       case 'YM-RUN-ENDED':
-        this.log.warn({ run: session.run, code: failure.code }, 'this dispatcher lost the conversation: another one goes on with the run');
+        this.log.warn(
+          { run: session.run, code: failure.code },
+          'this dispatcher lost the conversation: another one goes on with the run',
+        );
         throw new Abandon();
       case 'YM-STATE-LOST':
-        return this.lost({ tenant: session.tenant, conversation: session.conversation, run: session.run }, session.fence, failure.message);
+        return this.lost(
+          { tenant: session.tenant, conversation: session.conversation, run: session.run },
+          session.fence,
+          failure.message,
+        );
       case 'YM-CONVERSATION-FULL':
         return this.fail(session, failure);
       default:
@@ -125,10 +147,27 @@ export class RunService {
 
   /** Ends the run as failed; used where the loop cannot, or must not, go on. */
   private async fail(session: RunSession, error: YardError): Promise<void> {
-    const runError = { class: error.class, code: error.code, message: error.message, ...(error.details ? { details: error.details } : {}) };
+    const runError = {
+      class: error.class,
+      code: error.code,
+      message: error.message,
+      ...(error.details ? { details: error.details } : {}),
+    };
     const open = session.record.pending;
     const closing =
-      open.length === 0 ? [] : [{ type: 'tool_results' as const, results: open.map((call) => ({ tool_call_id: call.providerId, name: call.name, ok: false, content: 'The run ended before a result arrived.' })) }];
+      open.length === 0
+        ? []
+        : [
+            {
+              type: 'tool_results' as const,
+              results: open.map((call) => ({
+                tool_call_id: call.providerId,
+                name: call.name,
+                ok: false,
+                content: 'The run ended before a result arrived.',
+              })),
+            },
+          ];
     const written = await session.finish(closing, { state: 'failed', error: runError, pending: [] });
     session.events.emit('run.started', { conversation_id: session.conversation });
     sayEnd(session, written.state as TerminalState, session.record.steps, { error: runError });
@@ -137,7 +176,11 @@ export class RunService {
   }
 
   /** Redis forgot what this run had written: it ends, instead of going on with a shortened history. */
-  private async lost(ref: { tenant: TenantId; conversation: string; run: string }, fence: number, message: string): Promise<void> {
+  private async lost(
+    ref: { tenant: TenantId; conversation: string; run: string },
+    fence: number,
+    message: string,
+  ): Promise<void> {
     const written = await this.store.failLost({ ...ref, fence }, message);
     const record = await this.store.getRun(ref.tenant, ref.run);
     await this.sayEndAgain(ref.tenant, record);
@@ -169,7 +212,12 @@ export class RunService {
   /** Puts a run into the queue, or into its tenant's waiting list when the queue has no room for it. */
   async publish(tenant: TenantId, conversation: string, run: string, reason = 'start'): Promise<boolean> {
     try {
-      await this.bus.enqueue(subjects.runStart(tenant), Runs.work.message, { runId: run, conversationId: conversation, reason }, {});
+      await this.bus.enqueue(
+        subjects.runStart(tenant),
+        Runs.work.message,
+        { runId: run, conversationId: conversation, reason },
+        {},
+      );
       await this.store.markPublished({ tenant, conversation, run });
       return true;
     } catch (error) {

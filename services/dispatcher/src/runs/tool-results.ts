@@ -15,7 +15,9 @@ export class ToolResults implements OnApplicationBootstrap, OnModuleDestroy {
   constructor(@Inject(BUS) private readonly bus: Bus) {}
 
   onApplicationBootstrap(): void {
-    this.stop = this.bus.hear('ym.res.*.*.*.*', messages.result, (_result, context) => this.waiting.get(context.subject)?.());
+    this.stop = this.bus.hear('ym.res.*.*.*.*', messages.result, (_result, context) =>
+      this.waiting.get(context.subject)?.(),
+    );
   }
 
   onModuleDestroy(): void {

@@ -44,7 +44,11 @@ export class ToolRound {
   ) {}
 
   /** Undefined outcomes are of calls that the signal cut off: they go on, or are closed, elsewhere. */
-  async run(calls: readonly PendingCall[], context: RoundContext, resumed: boolean): Promise<(CallOutcome | undefined)[]> {
+  async run(
+    calls: readonly PendingCall[],
+    context: RoundContext,
+    resumed: boolean,
+  ): Promise<(CallOutcome | undefined)[]> {
     const outcomes: (CallOutcome | undefined)[] = new Array<undefined>(calls.length).fill(undefined);
     let next = 0;
     const worker = async () => {
@@ -120,7 +124,10 @@ export class ToolRound {
           continue;
         }
         if (failure.code === 'YM-NO-STREAM')
-          return failed(`No executor for tools of the kind "${call.kind}" is installed, so "${call.name}" cannot run. Nothing was run.`, 'no_executor');
+          return failed(
+            `No executor for tools of the kind "${call.kind}" is installed, so "${call.name}" cannot run. Nothing was run.`,
+            'no_executor',
+          );
         throw failure;
       }
     }
@@ -129,7 +136,11 @@ export class ToolRound {
   /** A stored result counts only for the very call that is pending. */
   private accept(call: PendingCall, result: ToolResult): CallOutcome {
     if (result.argsHash !== call.argsHash || result.historySeq !== BigInt(call.historySeq))
-      throw new YardError('INTERNAL', 'YM-STATE-LOST', `The stored result of call ${call.call} belongs to another call: the history went back in time.`);
+      throw new YardError(
+        'INTERNAL',
+        'YM-STATE-LOST',
+        `The stored result of call ${call.call} belongs to another call: the history went back in time.`,
+      );
     return {
       ok: result.ok,
       output: result.output,

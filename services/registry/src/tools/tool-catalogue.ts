@@ -11,7 +11,16 @@ const SHARED = '_';
 
 /** What the hash of a tool covers: a grant given for one definition must not hold for another. */
 export function toolHash(tool: Tool): string {
-  const parts = [tool.name, tool.description, tool.parametersJson, tool.kind, tool.effect, tool.category, String(tool.timeoutMs), tool.dispatchJson];
+  const parts = [
+    tool.name,
+    tool.description,
+    tool.parametersJson,
+    tool.kind,
+    tool.effect,
+    tool.category,
+    String(tool.timeoutMs),
+    tool.dispatchJson,
+  ];
   return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
 }
 
@@ -54,9 +63,21 @@ export class ToolCatalogue implements OnApplicationBootstrap {
     const tool = tools.get(name) ?? [...tools.values()].find((candidate) => candidate.aliases.includes(name));
     if (tool !== undefined) return tool;
     const nearest = nearestName(name, tools.keys());
-    throw new YardError('NOT_FOUND', 'YM-TOOL-UNKNOWN', `There is no tool "${name}".${nearest === undefined ? '' : ` Did you mean "${nearest}"?`}`, {
-      details: { name, nearest: nearest ?? null, known: [...tools.keys()].filter((known) => !known.startsWith('__')).sort().slice(0, 40) },
-    });
+    throw new YardError(
+      'NOT_FOUND',
+      'YM-TOOL-UNKNOWN',
+      `There is no tool "${name}".${nearest === undefined ? '' : ` Did you mean "${nearest}"?`}`,
+      {
+        details: {
+          name,
+          nearest: nearest ?? null,
+          known: [...tools.keys()]
+            .filter((known) => !known.startsWith('__'))
+            .sort()
+            .slice(0, 40),
+        },
+      },
+    );
   }
 
   /** Stores a new version of a tenant's tool; the version counts from 1. Concurrent writers: one wins, the other CONFLICTs. */
@@ -65,9 +86,15 @@ export class ToolCatalogue implements OnApplicationBootstrap {
     const key = `${tenant}.${tool.name}`;
     const existing = await kv.get(key);
     const before = existing === undefined ? undefined : fromBinary(ToolSchema, existing.value);
-    const next = create(ToolSchema, { ...tool, tenant, state: tool.state || 'active', version: (before?.version ?? 0) + 1 });
+    const next = create(ToolSchema, {
+      ...tool,
+      tenant,
+      state: tool.state || 'active',
+      version: (before?.version ?? 0) + 1,
+    });
     next.hash = toolHash(next);
-    if (before !== undefined && before.hash === next.hash && before.state === next.state && sameHints(before, next)) return before;
+    if (before !== undefined && before.hash === next.hash && before.state === next.state && sameHints(before, next))
+      return before;
     const bytes = toBinary(ToolSchema, next);
     if (existing === undefined) await kv.create(key, bytes);
     else await kv.update(key, bytes, existing.revision);
@@ -79,7 +106,9 @@ export class ToolCatalogue implements OnApplicationBootstrap {
     const kv = this.bus.kv(BUCKETS.tools);
     const key = `${tenant}.${name}`;
     if ((await kv.get(key)) === undefined)
-      throw new YardError('NOT_FOUND', 'YM-TOOL-UNKNOWN', `The tenant has no tool "${name}" of its own.`, { details: { name } });
+      throw new YardError('NOT_FOUND', 'YM-TOOL-UNKNOWN', `The tenant has no tool "${name}" of its own.`, {
+        details: { name },
+      });
     await kv.delete(key);
   }
 
@@ -113,5 +142,9 @@ export class ToolCatalogue implements OnApplicationBootstrap {
 }
 
 function sameHints(a: Tool, b: Tool): boolean {
-  return a.searchHints.join('\n') === b.searchHints.join('\n') && a.aliases.join('\n') === b.aliases.join('\n') && a.alwaysAsk === b.alwaysAsk;
+  return (
+    a.searchHints.join('\n') === b.searchHints.join('\n') &&
+    a.aliases.join('\n') === b.aliases.join('\n') &&
+    a.alwaysAsk === b.alwaysAsk
+  );
 }

@@ -58,7 +58,8 @@ export class LocalStack {
   /** Starts everything; on any failure what was started is ended again. */
   static async start(options: StackOptions): Promise<LocalStack> {
     const state = stateFolder();
-    for (const folder of ['data', 'logs', 'secrets', 'workspaces']) mkdirSync(join(state, folder), { recursive: true, mode: 0o700 });
+    for (const folder of ['data', 'logs', 'secrets', 'workspaces'])
+      mkdirSync(join(state, folder), { recursive: true, mode: 0o700 });
     const kinds = options.executors ?? BUILT_IN_EXECUTORS;
     const began = performance.now();
     const [nats, redis] = await Promise.all([
@@ -99,7 +100,8 @@ export class LocalStack {
         ...(this.options.share === undefined ? {} : { share: this.options.share }),
         ...(this.options.ackWaitMs === undefined ? {} : { ackWaitMs: this.options.ackWaitMs }),
       });
-      for (const problem of report.problems) this.options.onProgress({ what: 'streams', state: 'note', words: problem });
+      for (const problem of report.problems)
+        this.options.onProgress({ what: 'streams', state: 'note', words: problem });
       await bus.kv(BUCKETS.tenants).put(key.entryName, new TextEncoder().encode(JSON.stringify(key.entry)));
     } finally {
       await bus.close();
@@ -121,7 +123,9 @@ export class LocalStack {
   private async startServices(): Promise<void> {
     await Promise.all(
       SERVICES.flatMap((service) =>
-        Array.from({ length: this.options.replicas?.[service.name] ?? 1 }, (_, index) => this.startService(service, index)),
+        Array.from({ length: this.options.replicas?.[service.name] ?? 1 }, (_, index) =>
+          this.startService(service, index),
+        ),
       ),
     );
     this.writeFile();
@@ -162,7 +166,10 @@ export class LocalStack {
         ? {
             YM_REDIS_URL: redis.url,
             YM_REDIS_USER: service.name,
-            YM_REDIS_PASSWORD_FILE: secretFile(`redis-${service.name}`, decodeURIComponent(new URL(redis.urlFor(service.name)).password)),
+            YM_REDIS_PASSWORD_FILE: secretFile(
+              `redis-${service.name}`,
+              decodeURIComponent(new URL(redis.urlFor(service.name)).password),
+            ),
           }
         : {}),
       YM_CONFIG: join(stateFolder(), 'config.yaml'),
@@ -171,7 +178,9 @@ export class LocalStack {
       YM_PARENT_PID: String(process.pid),
       YM_HOST: '127.0.0.1',
       YM_DRAIN_MS: String(SERVICE_GRACE_MS - 2_000),
-      ...(service.name === 'api' ? { YM_API_PORT: String(index === 0 ? (options.apiPort ?? DEFAULT_API_PORT) : 0), YM_API_PORT_FALLBACK: 'true' } : {}),
+      ...(service.name === 'api'
+        ? { YM_API_PORT: String(index === 0 ? (options.apiPort ?? DEFAULT_API_PORT) : 0), YM_API_PORT_FALLBACK: 'true' }
+        : {}),
       ...options.env,
       ...options.serviceEnv?.[service.name],
     };
@@ -182,7 +191,8 @@ export class LocalStack {
   }
 
   private writeFile(): void {
-    if (this.stopped === undefined) writeFileSync(stackFile(), `${JSON.stringify(this.file, null, 2)}\n`, { mode: 0o600 });
+    if (this.stopped === undefined)
+      writeFileSync(stackFile(), `${JSON.stringify(this.file, null, 2)}\n`, { mode: 0o600 });
   }
 
   /** Services first, in the reverse of their order, so that nothing in flight loses who it waits for; then the servers. */
@@ -194,7 +204,11 @@ export class LocalStack {
     rmSync(stackFile(), { force: true });
     const order = SERVICES.map(({ name }) => name).reverse();
     for (const name of order)
-      await Promise.all([...this.processes].filter(([process]) => process === name || process.startsWith(`${name}-`) && /-\d+$/.test(process)).map(([, child]) => child.stop(SERVICE_GRACE_MS)));
+      await Promise.all(
+        [...this.processes]
+          .filter(([process]) => process === name || (process.startsWith(`${name}-`) && /-\d+$/.test(process)))
+          .map(([, child]) => child.stop(SERVICE_GRACE_MS)),
+      );
     await Promise.all([this.nats.stop(), this.redis.stop()]);
     rmSync(join(stateFolder(), 'secrets'), { recursive: true, force: true });
   }
@@ -213,4 +227,3 @@ function withoutOurs(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const ours = new Set(['YM_NATS_SERVER', 'YM_REDIS_SERVER', 'YM_BWRAP']);
   return Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith('YM_') || ours.has(name)));
 }
-

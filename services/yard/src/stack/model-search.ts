@@ -32,13 +32,24 @@ export async function findModel(
   startDemo: () => Promise<DemoModel>,
 ): Promise<FoundModel> {
   if (options.config !== undefined)
-    return { yaml: readFileSync(options.config, 'utf8'), words: `providers of ${options.config}`, model: '', demo: false };
+    return {
+      yaml: readFileSync(options.config, 'utf8'),
+      words: `providers of ${options.config}`,
+      model: '',
+      demo: false,
+    };
   if (options.provider !== 'demo') {
     for (const [variable, name, kind, model] of KEYS) {
-      if (options.provider !== undefined ? options.provider !== name && options.provider !== kind : !options.env[variable]) continue;
+      if (
+        options.provider !== undefined ? options.provider !== name && options.provider !== kind : !options.env[variable]
+      )
+        continue;
       if (!options.env[variable]) throw new Error(`the provider "${options.provider}" needs its key in ${variable}`);
       return {
-        yaml: stringify({ providers: { [name]: { kind, key_env: variable } }, routing: { default_model: model, providers: [name] } }),
+        yaml: stringify({
+          providers: { [name]: { kind, key_env: variable } },
+          routing: { default_model: model, providers: [name] },
+        }),
         words: `${name} (key from ${variable}), model ${model}`,
         model,
         demo: false,
@@ -49,16 +60,27 @@ export async function findModel(
       const model = await llamaModel(url);
       if (model !== undefined)
         return {
-          yaml: stringify({ providers: { local: { kind: 'llamacpp', base_url: `${url}/v1` } }, routing: { default_model: model, providers: ['local'] } }),
+          yaml: stringify({
+            providers: { local: { kind: 'llamacpp', base_url: `${url}/v1` } },
+            routing: { default_model: model, providers: ['local'] },
+          }),
           words: `llama.cpp at ${url}, model ${model}`,
           model,
           demo: false,
         };
       if (options.provider !== undefined) throw new Error(`no llama.cpp server answers at ${url} (set LLAMA_URL)`);
-    } else throw new Error(`there is no provider "${options.provider}"; known: ${KEYS.map(([, name]) => name).join(', ')}, llamacpp, demo`);
+    } else
+      throw new Error(
+        `there is no provider "${options.provider}"; known: ${KEYS.map(([, name]) => name).join(', ')}, llamacpp, demo`,
+      );
   }
   const demo = await startDemo();
-  return { yaml: demoConfig(demo), words: 'the built-in DEMO MODEL: scripted, no intelligence (set a provider key or LLAMA_URL for a real one)', model: 'demo', demo: true };
+  return {
+    yaml: demoConfig(demo),
+    words: 'the built-in DEMO MODEL: scripted, no intelligence (set a provider key or LLAMA_URL for a real one)',
+    model: 'demo',
+    demo: true,
+  };
 }
 
 export interface DemoModel {
@@ -87,7 +109,9 @@ async function llamaModel(url: string): Promise<string | undefined> {
   try {
     const health = await fetch(`${url}/health`, { signal: AbortSignal.timeout(LLAMA_PROBE_MS) });
     if (!health.ok) return undefined;
-    const models = (await (await fetch(`${url}/v1/models`, { signal: AbortSignal.timeout(LLAMA_PROBE_MS) })).json()) as { data?: { id?: string }[] };
+    const models = (await (
+      await fetch(`${url}/v1/models`, { signal: AbortSignal.timeout(LLAMA_PROBE_MS) })
+    ).json()) as { data?: { id?: string }[] };
     return models.data?.[0]?.id;
   } catch {
     return undefined;

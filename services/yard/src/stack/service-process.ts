@@ -47,7 +47,13 @@ export class ServiceProcess {
   /** Starts it and resolves when it is ready; rejects with its last words when it ends before, or takes too long. */
   start(timeoutMs: number): Promise<ReadyLine> {
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => reject(new Error(`${this.options.name} was not ready after ${timeoutMs / 1000} s (log: ${this.options.log})`)), timeoutMs);
+      const timer = setTimeout(
+        () =>
+          reject(
+            new Error(`${this.options.name} was not ready after ${timeoutMs / 1000} s (log: ${this.options.log})`),
+          ),
+        timeoutMs,
+      );
       this.launch(
         (line) => {
           clearTimeout(timer);
@@ -95,7 +101,14 @@ export class ServiceProcess {
       this.options.onDeath?.(exit);
       if (early) onEarlyEnd(exit);
       this.waitMs = Date.now() - started > STEADY_MS ? FIRST_WAIT_MS : Math.min(LONGEST_WAIT_MS, this.waitMs * 2);
-      this.restart = setTimeout(() => this.launch(() => {}, () => {}), early ? this.waitMs : FIRST_WAIT_MS);
+      this.restart = setTimeout(
+        () =>
+          this.launch(
+            () => {},
+            () => {},
+          ),
+        early ? this.waitMs : FIRST_WAIT_MS,
+      );
     });
   }
 
