@@ -214,7 +214,7 @@ export class LocalStack {
   }
 }
 
-const silent = { info() {}, warn() {}, error() {} };
+const silent = { debug() {}, info() {}, warn() {}, error() {} };
 
 function secretFile(name: string, secret: string): string {
   const file = join(stateFolder(), 'secrets', name);
