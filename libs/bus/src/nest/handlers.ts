@@ -20,7 +20,7 @@ export const REGISTRATION = 'yardmaster';
 
 /** Nest turns every error that is not its own into "Internal server error"; the bus has a better use for it. */
 @Catch()
-class PassErrors implements ExceptionFilter {
+export class RethrowFilter implements ExceptionFilter {
   catch(error: unknown, _host: ArgumentsHost): Observable<never> {
     return throwError(() => error);
   }
@@ -39,7 +39,7 @@ const BothArguments: MethodDecorator = (target, key) => {
   Ctx()(target, key, 1);
 };
 
-const decorate = (pattern: MethodDecorator) => applyDecorators(pattern, BothArguments, UseFilters(PassErrors)) as never;
+const decorate = (pattern: MethodDecorator) => applyDecorators(pattern, BothArguments, UseFilters(RethrowFilter)) as never;
 
 /** Answers an operation: `(request, context) => answer`; of a streamed one `(request, context) => void`, with `context.send`. */
 export function Serves<Q extends DescMessage, A extends DescMessage>(
