@@ -5,6 +5,11 @@ import type { Suite } from './suite.ts';
 
 const SUITES: Record<string, () => Promise<{ suite: Suite }>> = {
   validate: () => import('./suites/validate.ts'),
+  'toolcalls-parse': () => import('./suites/toolcalls-parse.ts'),
+  edits: () => import('./suites/edits.ts'),
+  ssrf: () => import('./suites/ssrf.ts'),
+  'router-errors': () => import('./suites/router-errors.ts'),
+  'router-responses': () => import('./suites/router-responses.ts'),
 };
 
 const [name, ...files] = process.argv.slice(2);
