@@ -1,0 +1,16 @@
+import { Controller } from '@nestjs/common';
+import { Ctx, Payload } from '@nestjs/microservices';
+import { type StreamContext } from '@yardmaster/bus';
+import { Serves } from '@yardmaster/bus/nest';
+import { type ChatFrameSchema, type ChatRequest, Router } from '@yardmaster/contracts';
+import { ChatService } from './chat.service.js';
+
+@Controller()
+export class ChatController {
+  constructor(private readonly chat: ChatService) {}
+
+  @Serves(Router.chat)
+  answer(@Payload() request: ChatRequest, @Ctx() context: StreamContext<typeof ChatFrameSchema>): Promise<void> {
+    return this.chat.answer(request, context);
+  }
+}
