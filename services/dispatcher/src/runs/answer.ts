@@ -14,7 +14,8 @@ import {
   type ToolCallError,
   type ToolDefinition,
 } from '@yardmaster/tool-calls';
-import { argsHashOf, newNonce } from './args-hash.js';
+import { randomBytes } from 'node:crypto';
+import { argsHash } from '@yardmaster/bus';
 
 /** What an answer of a model comes to. */
 export type Reading =
@@ -84,7 +85,7 @@ export function interpret(end: ChatEnd, context: AnswerContext): Reading {
       providerId: item.id,
       name: item.name ?? 'unknown',
       argumentsJson,
-      argsHash: argsHashOf({}),
+      argsHash: argsHash(argumentsJson),
       historySeq: context.historySeq,
       nonce: '',
       effect: 'read',
@@ -123,14 +124,15 @@ export function interpret(end: ChatEnd, context: AnswerContext): Reading {
 
 function pendingOf(call: ParsedToolCall, id: string, context: AnswerContext): PendingCall {
   const tool = context.tools.get(call.name)!;
+  const argumentsJson = JSON.stringify(call.arguments);
   return {
     call: id,
     providerId: call.id,
     name: tool.name,
-    argumentsJson: JSON.stringify(call.arguments),
-    argsHash: argsHashOf(call.arguments),
+    argumentsJson,
+    argsHash: argsHash(argumentsJson),
     historySeq: context.historySeq,
-    nonce: newNonce(),
+    nonce: randomBytes(16).toString('hex'),
     effect: tool.effect as Effect,
     kind: tool.kind,
     toolHash: tool.hash,

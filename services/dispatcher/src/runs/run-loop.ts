@@ -11,7 +11,6 @@ import {
 import type { DispatcherConfig } from '../config.js';
 import { interpret, type Reading } from './answer.js';
 import type { ApprovalPolicy } from './approval-policy.js';
-import { canonicalJson } from './args-hash.js';
 import { limitReached, type RunUsage } from './limits.js';
 import type { ModelCall } from './model-call.js';
 import type { StoredEventType } from './run-events.js';
@@ -382,7 +381,7 @@ export class RunLoop {
   /** True when the same calls were made too often in a row. */
   private countRepeats(calls: readonly PendingCall[]): boolean {
     const { session } = this;
-    const fingerprint = calls.map((call) => `${call.name} ${canonicalJson(JSON.parse(call.argumentsJson))}`).join('\n');
+    const fingerprint = calls.map((call) => `${call.name} ${call.argsHash}`).join('\n');
     session.record.repeats = session.notes.lastCalls === fingerprint ? session.record.repeats + 1 : 1;
     session.notes.lastCalls = fingerprint.slice(0, 4000);
     return session.record.repeats >= this.parts.config.maxRepeats;

@@ -1,5 +1,4 @@
 import { Controller } from '@nestjs/common';
-import { Ctx, Payload } from '@nestjs/microservices';
 import { type StreamContext } from '@yardmaster/bus';
 import { Serves } from '@yardmaster/bus/nest';
 import { type ChatFrameSchema, type ChatRequest, Router } from '@yardmaster/contracts';
@@ -10,7 +9,7 @@ export class ChatController {
   constructor(private readonly chat: ChatService) {}
 
   @Serves(Router.chat)
-  answer(@Payload() request: ChatRequest, @Ctx() context: StreamContext<typeof ChatFrameSchema>): Promise<void> {
+  answer(request: ChatRequest, context: StreamContext<typeof ChatFrameSchema>): Promise<void> {
     return this.chat.answer(request, context);
   }
 }

@@ -1,6 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { Controller } from '@nestjs/common';
-import { Payload } from '@nestjs/microservices';
 import { Serves } from '@yardmaster/bus/nest';
 import { type PlanRequest, type PlanResponseSchema, type ProvidersResponseSchema, Router } from '@yardmaster/contracts';
 import { endpointOf } from '../failover/candidate.js';
@@ -18,7 +17,7 @@ export class ProvidersController {
   ) {}
 
   @Serves(Router.plan)
-  plan(@Payload() request: PlanRequest): MessageInitShape<typeof PlanResponseSchema> {
+  plan(request: PlanRequest): MessageInitShape<typeof PlanResponseSchema> {
     const planned = this.directory.plan({
       model: request.model,
       providers: request.providers,
