@@ -41,7 +41,7 @@ export class FailoverState implements OnApplicationShutdown {
       keys: this.keys,
       breakers: this.breakers,
       budgets: new RetryBudgets(),
-      routes: new RouteMemory(),
+      routes: new RouteMemory(systemClock),
       onAttempt: (record: AttemptRecord) => {
         attempts.inc({ provider: record.provider, model: record.model, outcome: record.outcome });
         duration.observe({ provider: record.provider, model: record.model }, record.durationMs / 1000);
