@@ -6,6 +6,7 @@ import type { Suite } from './suite.ts';
 const SUITES: Record<string, () => Promise<{ suite: Suite }>> = {
   validate: () => import('./suites/validate.ts'),
   'toolcalls-parse': () => import('./suites/toolcalls-parse.ts'),
+  'toolcalls-results': () => import('./suites/toolcalls-results.ts'),
   edits: () => import('./suites/edits.ts'),
   ssrf: () => import('./suites/ssrf.ts'),
   'router-errors': () => import('./suites/router-errors.ts'),
