@@ -1,4 +1,10 @@
-import { Injectable, Module, type BeforeApplicationShutdown, type OnApplicationBootstrap, Inject } from '@nestjs/common';
+import {
+  Injectable,
+  Module,
+  type BeforeApplicationShutdown,
+  type OnApplicationBootstrap,
+  Inject,
+} from '@nestjs/common';
 import { serveTools, type ToolServer } from '@yardmaster/executor-kit';
 import { SERVICE, type ServiceContext } from '@yardmaster/service-kit';
 import type { ExecutorFilesConfig } from './config.js';
@@ -12,7 +18,10 @@ export class FileExecutor implements OnApplicationBootstrap, BeforeApplicationSh
 
   async onApplicationBootstrap(): Promise<void> {
     const { bus, config, log } = this.service;
-    this.server = await serveTools({ kind: 'files', bus, slots: config.slots, ackWaitMs: config.ackWaitMs, log }, fileTools(config.workspaces));
+    this.server = await serveTools(
+      { kind: 'files', bus, slots: config.slots, ackWaitMs: config.ackWaitMs, log },
+      fileTools(config.workspaces),
+    );
   }
 
   async beforeApplicationShutdown(): Promise<void> {

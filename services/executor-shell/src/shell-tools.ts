@@ -5,7 +5,13 @@ import type { CommandResult, JobView, Verdict } from './runner-protocol.js';
 
 const definitionOf = (name: string) => {
   const tool = BUILT_IN_TOOLS.find((candidate) => candidate.name === name)!;
-  return { name, description: tool.description, effect: tool.effect, timeoutMs: tool.timeoutMs, input: tool.parameters };
+  return {
+    name,
+    description: tool.description,
+    effect: tool.effect,
+    timeoutMs: tool.timeoutMs,
+    input: tool.parameters,
+  };
 };
 
 /** The runner gets the command's own limit; the call's is a little longer, so that a timeout is told by the runner. */
@@ -22,18 +28,27 @@ export function shellTools(runner: RunnerClient): Tool[] {
           workspace: context.workspace,
           command,
           ...(cwd === undefined ? {} : { cwd }),
-          limits: { timeout_ms: Math.min(timeout_s === undefined ? 120_000 : timeout_s * 1000, Math.max(1000, context.timeoutMs - MARGIN_MS)) },
+          limits: {
+            timeout_ms: Math.min(
+              timeout_s === undefined ? 120_000 : timeout_s * 1000,
+              Math.max(1000, context.timeoutMs - MARGIN_MS),
+            ),
+          },
         };
         return refusals(async () => {
           if (background) return jobOutcome(await runner.start(request));
-          const result = await runner.run(request, { signal: context.signal, onOutput: (stream, text) => context.output(stream, text) });
+          const result = await runner.run(request, {
+            signal: context.signal,
+            onOutput: (stream, text) => context.output(stream, text),
+          });
           return commandOutcome(result);
         });
       },
     }),
     defineTool<{ job: string; action: 'status' | 'output' | 'stop' }>({
       ...definitionOf('shell_job'),
-      run: ({ job, action }, context) => refusals(async () => jobOutcome(await runner.job(context.tenant, job, action))),
+      run: ({ job, action }, context) =>
+        refusals(async () => jobOutcome(await runner.job(context.tenant, job, action))),
     }),
   ];
 }
@@ -43,7 +58,8 @@ async function refusals(work: () => Promise<ToolOutcome>): Promise<ToolOutcome> 
   try {
     return await work();
   } catch (error) {
-    if (YardError.is(error) && (error.class === 'INVALID' || error.class === 'NOT_FOUND')) return { ok: false, output: error.message, reason: error.code };
+    if (YardError.is(error) && (error.class === 'INVALID' || error.class === 'NOT_FOUND'))
+      return { ok: false, output: error.message, reason: error.code };
     throw error;
   }
 }
@@ -81,5 +97,8 @@ function ending(verdict: Verdict): string {
 
 function jobOutcome(view: JobView): ToolOutcome {
   const state = view.state === 'ended' ? ending(view.verdict) : `[${view.state}]`;
-  return { output: [`job ${view.job}`, view.output.trimEnd(), state].filter((part) => part !== '').join('\n'), verdict: { ...view.verdict, job: view.job } };
+  return {
+    output: [`job ${view.job}`, view.output.trimEnd(), state].filter((part) => part !== '').join('\n'),
+    verdict: { ...view.verdict, job: view.job },
+  };
 }

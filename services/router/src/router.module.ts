@@ -17,7 +17,11 @@ import { ProvidersController } from './providers/providers.controller.js';
       provide: ConversationStore,
       inject: [SERVICE],
       useFactory: async (service: ServiceContext) => {
-        const store = await ConversationStore.connect({ ...connectionOf(service.config), owner: service.instance, mode: 'worker' });
+        const store = await ConversationStore.connect({
+          ...connectionOf(service.config),
+          owner: service.instance,
+          mode: 'worker',
+        });
         service.health.addReadiness('redis', () => store.checkReady().then(() => undefined));
         service.onClose(() => store.close());
         return store;

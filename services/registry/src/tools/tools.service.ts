@@ -1,6 +1,14 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { Injectable } from '@nestjs/common';
-import { type ListToolsResponseSchema, type ResolveResponseSchema, type SearchToolsResponseSchema, type TenantId, type Tool, type ValidateResponseSchema, YardError } from '@yardmaster/contracts';
+import {
+  type ListToolsResponseSchema,
+  type ResolveResponseSchema,
+  type SearchToolsResponseSchema,
+  type TenantId,
+  type Tool,
+  type ValidateResponseSchema,
+  YardError,
+} from '@yardmaster/contracts';
 import { checkArguments, type JsonSchema, nearestName } from '@yardmaster/tool-schema';
 import { ToolCatalogue } from './tool-catalogue.js';
 
@@ -20,7 +28,11 @@ export class ToolsService {
     const from = cursor === '' ? 0 : all.findIndex((tool) => tool.name > cursor);
     const size = limit === 0 ? PAGE : Math.min(limit, PAGE);
     const tools = from < 0 ? [] : all.slice(from, from + size);
-    return { tools, nextCursor: from >= 0 && from + size < all.length ? tools.at(-1)!.name : '', revision: BigInt(this.catalogue.revision) };
+    return {
+      tools,
+      nextCursor: from >= 0 && from + size < all.length ? tools.at(-1)!.name : '',
+      revision: BigInt(this.catalogue.revision),
+    };
   }
 
   get(tenant: TenantId, name: string): Tool {
@@ -34,13 +46,21 @@ export class ToolsService {
     const problems: string[] = [];
     if (!NAME.test(tool.name)) problems.push(`name: "${tool.name.slice(0, 80)}" must match ${NAME.source}`);
     else if (tool.name.startsWith('__')) problems.push('name: names that begin with two underscores are reserved');
-    if (tool.description.trim() === '' || tool.description.length > 10_000) problems.push('description: 1 to 10000 characters');
-    if (!EFFECTS.includes(tool.effect)) problems.push(`effect: must be one of ${EFFECTS.join(', ')} (it has no default: may a call run again when nobody knows how it ended?)`);
+    if (tool.description.trim() === '' || tool.description.length > 10_000)
+      problems.push('description: 1 to 10000 characters');
+    if (!EFFECTS.includes(tool.effect))
+      problems.push(
+        `effect: must be one of ${EFFECTS.join(', ')} (it has no default: may a call run again when nobody knows how it ended?)`,
+      );
     if (!CATEGORIES.includes(tool.category)) problems.push(`category: must be one of ${CATEGORIES.join(', ')}`);
     if (tool.state !== '' && !STATES.includes(tool.state)) problems.push(`state: must be one of ${STATES.join(', ')}`);
-    if (!/^[a-z0-9][a-z0-9-]{0,39}$/.test(tool.kind)) problems.push('kind: the executor kind that runs it, letters, digits and -');
+    if (!/^[a-z0-9][a-z0-9-]{0,39}$/.test(tool.kind))
+      problems.push('kind: the executor kind that runs it, letters, digits and -');
     problems.push(...schemaProblems(tool.parametersJson));
-    if (problems.length > 0) throw new YardError('INVALID', 'YM-TOOL-INVALID', `The tool cannot be registered: ${problems.join('; ')}.`, { details: { name: tool.name, problems } });
+    if (problems.length > 0)
+      throw new YardError('INVALID', 'YM-TOOL-INVALID', `The tool cannot be registered: ${problems.join('; ')}.`, {
+        details: { name: tool.name, problems },
+      });
     return this.catalogue.put(tenant, tool);
   }
 
@@ -61,11 +81,15 @@ export class ToolsService {
   }
 
   search(tenant: TenantId, query: string, limit: number): MessageInitShape<typeof SearchToolsResponseSchema> {
-    const words = query.toLowerCase().split(/\W+/).filter((word) => word.length > 1);
+    const words = query
+      .toLowerCase()
+      .split(/\W+/)
+      .filter((word) => word.length > 1);
     const scored = [...this.catalogue.visible(tenant).values()]
       .filter((tool) => tool.kind !== 'meta')
       .map((tool) => {
-        const text = `${tool.name.replaceAll('_', ' ')} ${tool.description} ${tool.searchHints.join(' ')} ${tool.aliases.join(' ')}`.toLowerCase();
+        const text =
+          `${tool.name.replaceAll('_', ' ')} ${tool.description} ${tool.searchHints.join(' ')} ${tool.aliases.join(' ')}`.toLowerCase();
         return { tool, score: words.filter((word) => text.includes(word)).length };
       })
       .filter(({ score }) => score > 0)
@@ -75,15 +99,25 @@ export class ToolsService {
 
   validate(tenant: TenantId, name: string, argumentsJson: string): MessageInitShape<typeof ValidateResponseSchema> {
     const tool = this.get(tenant, name);
-    const verdict = checkArguments({ name: tool.name, inputSchema: JSON.parse(tool.parametersJson) as JsonSchema }, argumentsJson);
-    return verdict.ok ? { ok: true, argumentsJson: JSON.stringify(verdict.args) } : { ok: false, message: verdict.text };
+    const verdict = checkArguments(
+      { name: tool.name, inputSchema: JSON.parse(tool.parametersJson) as JsonSchema },
+      argumentsJson,
+    );
+    return verdict.ok
+      ? { ok: true, argumentsJson: JSON.stringify(verdict.args) }
+      : { ok: false, message: verdict.text };
   }
 }
 
 function schemaProblems(json: string): string[] {
   try {
     const schema: unknown = JSON.parse(json);
-    if (typeof schema !== 'object' || schema === null || Array.isArray(schema) || (schema as { type?: unknown }).type !== 'object')
+    if (
+      typeof schema !== 'object' ||
+      schema === null ||
+      Array.isArray(schema) ||
+      (schema as { type?: unknown }).type !== 'object'
+    )
       return ['parameters: must be a JSON Schema of type object'];
     return [];
   } catch {

@@ -26,8 +26,11 @@ export class ChatService {
     const planned = this.directory.plan({
       model: request.model,
       providers: request.providers,
-      modelFallbacks: Object.fromEntries(Object.entries(request.modelFallbacks).map(([model, list]) => [model, list.models])),
-      toolDispatcher: request.toolDispatcher === 'native' || request.toolDispatcher === 'xml' ? request.toolDispatcher : 'auto',
+      modelFallbacks: Object.fromEntries(
+        Object.entries(request.modelFallbacks).map(([model, list]) => [model, list.models]),
+      ),
+      toolDispatcher:
+        request.toolDispatcher === 'native' || request.toolDispatcher === 'xml' ? request.toolDispatcher : 'auto',
       needsTools: prompt.hasTools,
       needsVision: prompt.hasImages,
     });
@@ -61,7 +64,12 @@ export class ChatService {
         }
         case 'call':
           // The end frame holds every call; telling each as it is complete lets a reader show it early.
-          sender.frame({ kind: { case: 'call', value: { index: frame.index, id: frame.id, name: frame.name, arguments: frame.arguments } } });
+          sender.frame({
+            kind: {
+              case: 'call',
+              value: { index: frame.index, id: frame.id, name: frame.name, arguments: frame.arguments },
+            },
+          });
           break;
         case 'usage':
           sender.frame({ kind: { case: 'usage', value: toUsage(frame.usage, frame.costUsd) } });

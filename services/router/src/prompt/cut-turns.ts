@@ -5,7 +5,10 @@ import type { RenderedItem } from './history-cache.js';
  * Cuts whole user turns from the front, so calls keep their results and the last user message stays. Null when there is
  * nothing left to cut. A turn is what lies between two user messages. Pure.
  */
-export function cutTurns(items: readonly RenderedItem[], wish: CutWish | undefined): { items: readonly RenderedItem[]; turnsCut: number } | null {
+export function cutTurns(
+  items: readonly RenderedItem[],
+  wish: CutWish | undefined,
+): { items: readonly RenderedItem[]; turnsCut: number } | null {
   if (wish === undefined) return { items, turnsCut: 0 };
   const starts: number[] = [];
   items.forEach((item, index) => {

@@ -46,7 +46,17 @@ export class FailoverState implements OnApplicationShutdown {
         attempts.inc({ provider: record.provider, model: record.model, outcome: record.outcome });
         duration.observe({ provider: record.provider, model: record.model }, record.durationMs / 1000);
       },
-      onProviderText: (record, text) => log.warn({ provider: record.provider, model: record.model, outcome: record.outcome, status: record.status, text: text.slice(0, 500) }, 'a provider failed'),
+      onProviderText: (record, text) =>
+        log.warn(
+          {
+            provider: record.provider,
+            model: record.model,
+            outcome: record.outcome,
+            status: record.status,
+            text: text.slice(0, 500),
+          },
+          'a provider failed',
+        ),
     };
   }
 

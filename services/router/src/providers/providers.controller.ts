@@ -21,8 +21,11 @@ export class ProvidersController {
     const planned = this.directory.plan({
       model: request.model,
       providers: request.providers,
-      modelFallbacks: Object.fromEntries(Object.entries(request.modelFallbacks).map(([model, list]) => [model, list.models])),
-      toolDispatcher: request.toolDispatcher === 'native' || request.toolDispatcher === 'xml' ? request.toolDispatcher : 'auto',
+      modelFallbacks: Object.fromEntries(
+        Object.entries(request.modelFallbacks).map(([model, list]) => [model, list.models]),
+      ),
+      toolDispatcher:
+        request.toolDispatcher === 'native' || request.toolDispatcher === 'xml' ? request.toolDispatcher : 'auto',
       needsTools: request.tools.length > 0,
       needsVision: request.images,
     });
@@ -35,7 +38,9 @@ export class ProvidersController {
           model,
           dialect,
           usable: unusable === undefined,
-          reason: unusable ?? (health.health === 'up' ? '' : `${health.health} until ${new Date(health.untilMs).toISOString()}`),
+          reason:
+            unusable ??
+            (health.health === 'up' ? '' : `${health.health} until ${new Date(health.untilMs).toISOString()}`),
           origin: new URL(entry.baseUrl).origin,
         };
       }),
@@ -63,7 +68,11 @@ export class ProvidersController {
           models: [...(entry.models ?? [])],
           keys: entry.keys.map((key) => {
             const cooling = this.failover.keys.active(keyBoardId(this.candidateOf(entry), key), Date.now());
-            return { hash: key.id, health: cooling === undefined ? 'up' : 'cooling', untilMs: BigInt(Math.round(cooling?.until ?? 0)) };
+            return {
+              hash: key.id,
+              health: cooling === undefined ? 'up' : 'cooling',
+              untilMs: BigInt(Math.round(cooling?.until ?? 0)),
+            };
           }),
         };
       }),
@@ -82,6 +91,9 @@ export class ProvidersController {
   }
 
   private candidateOf(entry: ProviderEntry) {
-    return toCandidate({ entry, model: entry.models?.[0] ?? '', dialect: 'native', unusable: undefined }, this.directory.routing);
+    return toCandidate(
+      { entry, model: entry.models?.[0] ?? '', dialect: 'native', unusable: undefined },
+      this.directory.routing,
+    );
   }
 }

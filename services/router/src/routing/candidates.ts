@@ -28,7 +28,11 @@ const DEFAULT_TIMEOUT_MS = 120_000;
 const DEFAULT_TEXT_DIALECT = 'hermes';
 
 /** Every (model, provider) pair of the chain in the order of trying: models outside, providers inside. Pure. */
-export function plan(wish: RouteWish, table: ProviderTable, routing: RoutingConfig): { candidates: PlannedCandidate[]; warnings: string[] } {
+export function plan(
+  wish: RouteWish,
+  table: ProviderTable,
+  routing: RoutingConfig,
+): { candidates: PlannedCandidate[]; warnings: string[] } {
   const warnings: string[] = [];
   const named = wish.providers.length > 0 ? wish.providers : (routing.providers ?? [...table.providers.keys()]);
   const entries = named.flatMap((name) => {
@@ -37,7 +41,8 @@ export function plan(wish: RouteWish, table: ProviderTable, routing: RoutingConf
     if (entry === undefined) warnings.push(`there is no usable provider "${name}"; it is left out`);
     return entry === undefined ? [] : [entry];
   });
-  const model = wish.model || routing.default_model || entries.find((entry) => entry.models?.[0] !== undefined)?.models?.[0] || '';
+  const model =
+    wish.model || routing.default_model || entries.find((entry) => entry.models?.[0] !== undefined)?.models?.[0] || '';
   const chains = Object.keys(wish.modelFallbacks).length > 0 ? wish.modelFallbacks : (routing.model_fallbacks ?? {});
   const models = [...new Set([model, ...(chains[model] ?? [])])];
   const candidates = models.flatMap((one) => entries.map((entry) => planOne(one, entry, wish)));
@@ -50,9 +55,11 @@ function planOne(model: string, entry: ProviderEntry, wish: RouteWish): PlannedC
   const dialect = native ? 'native' : (entry.config.dialect ?? DEFAULT_TEXT_DIALECT);
   let unusable: string | undefined;
   if (model === '') unusable = 'no model was named and there is no default model';
-  else if (entry.models !== undefined && !entry.models.includes(model)) unusable = `does not serve the model "${model}"`;
+  else if (entry.models !== undefined && !entry.models.includes(model))
+    unusable = `does not serve the model "${model}"`;
   else if (wish.needsVision && !entry.vision) unusable = 'cannot see images';
-  else if (wish.toolDispatcher === 'native' && !entry.nativeTools && wish.needsTools) unusable = 'has no native tool calls, which the request insists on';
+  else if (wish.toolDispatcher === 'native' && !entry.nativeTools && wish.needsTools)
+    unusable = 'has no native tool calls, which the request insists on';
   return { entry, model, dialect, unusable };
 }
 

@@ -35,7 +35,9 @@ export function providerTable(config: PlatformConfig, env: NodeJS.ProcessEnv): P
   for (const [name, entry] of Object.entries(config.providers)) {
     const kind = kindOf(entry.kind);
     if (kind === undefined) {
-      warnings.push(`${TEXT(name)}: there is no kind "${entry.kind.slice(0, 60)}"; known: ${providerKindNames().join(', ')}, custom:<url>`);
+      warnings.push(
+        `${TEXT(name)}: there is no kind "${entry.kind.slice(0, 60)}"; known: ${providerKindNames().join(', ')}, custom:<url>`,
+      );
       continue;
     }
     const baseUrl = entry.base_url ?? kind.baseUrl;
@@ -46,7 +48,9 @@ export function providerTable(config: PlatformConfig, env: NodeJS.ProcessEnv): P
     const auth = authOf(entry, kind);
     const keys = auth.style === 'none' ? [] : keysOf(name, entry, kind, env, warnings);
     if (auth.style !== 'none' && keys.length === 0 && !kind.local) {
-      warnings.push(`${TEXT(name)}: no key: set ${entry.key_env ?? kind.keyEnv ?? 'key_env or key_file'}; it is left out`);
+      warnings.push(
+        `${TEXT(name)}: no key: set ${entry.key_env ?? kind.keyEnv ?? 'key_env or key_file'}; it is left out`,
+      );
       continue;
     }
     providers.set(name, {
@@ -77,17 +81,25 @@ function authOf(entry: ProviderConfig, kind: ProviderKind): AuthStyle {
 }
 
 /** A provider's own keys and nobody else's: a key is never taken over from another entry. */
-function keysOf(name: string, entry: ProviderConfig, kind: ProviderKind, env: NodeJS.ProcessEnv, warnings: string[]): ProviderKeyRef[] {
+function keysOf(
+  name: string,
+  entry: ProviderConfig,
+  kind: ProviderKind,
+  env: NodeJS.ProcessEnv,
+  warnings: string[],
+): ProviderKeyRef[] {
   const references = entry.keys ?? [
     ...(entry.key_env === undefined ? [] : [{ env: entry.key_env }]),
     ...(entry.key_file === undefined ? [] : [{ file: entry.key_file }]),
   ];
-  if (references.length === 0 && kind.keyEnv !== undefined && entry.base_url === undefined) references.push({ env: kind.keyEnv });
+  if (references.length === 0 && kind.keyEnv !== undefined && entry.base_url === undefined)
+    references.push({ env: kind.keyEnv });
   const keys: ProviderKeyRef[] = [];
   for (const reference of references) {
     if ('env' in reference && reference.env !== undefined) {
       const value = env[reference.env];
-      if (value === undefined || value.trim() === '') warnings.push(`${TEXT(name)}: the variable ${reference.env} is not set`);
+      if (value === undefined || value.trim() === '')
+        warnings.push(`${TEXT(name)}: the variable ${reference.env} is not set`);
       else keys.push(keyRef(() => value.trim(), value.trim()));
     } else if ('file' in reference && reference.file !== undefined) {
       const key = fileKey(reference.file);
@@ -128,4 +140,5 @@ function fileKey(file: string): ProviderKeyRef | undefined {
   }
 }
 
-export const priceFor = (entry: ProviderEntry, model: string) => (entry.demo || entry.kind.local ? undefined : priceOf(entry.kind.kind, model));
+export const priceFor = (entry: ProviderEntry, model: string) =>
+  entry.demo || entry.kind.local ? undefined : priceOf(entry.kind.kind, model);
