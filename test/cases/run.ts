@@ -4,6 +4,8 @@ import { readFileSync } from 'node:fs';
 import type { Suite } from './suite.ts';
 
 const SUITES: Record<string, () => Promise<{ suite: Suite }>> = {
+  'shell-attacks': () => import('./suites/shell-attacks.ts'),
+  'shell-deps': () => import('./suites/shell-deps.ts'),
   'router-errors': () => import('./suites/router-errors.ts'),
   'router-responses': () => import('./suites/router-responses.ts'),
 };
