@@ -6,6 +6,10 @@ import type { Suite } from './suite.ts';
 const SUITES: Record<string, () => Promise<{ suite: Suite }>> = {
   'shell-attacks': () => import('./suites/shell-attacks.ts'),
   'shell-deps': () => import('./suites/shell-deps.ts'),
+  validate: () => import('./suites/validate.ts'),
+  'toolcalls-parse': () => import('./suites/toolcalls-parse.ts'),
+  edits: () => import('./suites/edits.ts'),
+  ssrf: () => import('./suites/ssrf.ts'),
   'router-errors': () => import('./suites/router-errors.ts'),
   'router-responses': () => import('./suites/router-responses.ts'),
 };
