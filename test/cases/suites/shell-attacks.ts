@@ -134,8 +134,8 @@ class CaseRunner {
     const f = this.#fixture;
     const names: Record<string, string> = {
       WS: path,
-      HOST: f.host,
-      HOST_REL: f.host.slice(1),
+      HOST: join(f.host, `case-${number}`),
+      HOST_REL: join(f.host, `case-${number}`).slice(1),
       OTHER_WS: f.otherWorkspace,
       OTHER_NAME: 'private',
       OTHER_SECRET: f.otherSecret,
@@ -172,7 +172,9 @@ class CaseRunner {
     for (const dir of setup.dirs ?? []) f.folder(join(path, dir));
     for (const file of setup.files ?? []) f.write(join(path, file.path), file.content);
     for (const { path: at, target } of setup.symlinks ?? []) f.link(target, join(path, at));
-    for (const file of setup.host_files ?? []) f.write(within(f.host, file.path), file.content);
+    const host = join(f.host, workspace);
+    f.folder(host);
+    for (const file of setup.host_files ?? []) f.write(within(host, file.path), file.content);
     const never = [...(expected.never ?? [])];
     const changed = new Map(never.filter(({ check }) => check === 'host_file_changed').map(({ path: at }) => [at!, contentOf(at!)]));
     const connections = f.connections();

@@ -44,19 +44,53 @@ interface Form {
 
 /** The messages that are understood; each match has a place, and the last one in the text counts. */
 const FORMS: readonly Form[] = [
-  { pattern: /^.*?(?:ModuleNotFoundError|ImportError): No module named '([^'\n]*)'(?:; '([^'\n]*)' is not a package)?.*$/gm, judge: (match, ...rest) => python(match[1]!, match[2], ...rest) },
-  { pattern: /^.*?(?:ModuleNotFoundError|ImportError): No module named "([^"\n]*)".*$/gm, judge: (match, ...rest) => python(match[1]!, undefined, ...rest) },
+  {
+    pattern:
+      /^.*?(?:ModuleNotFoundError|ImportError): No module named '([^'\n]*)'(?:; '([^'\n]*)' is not a package)?.*$/gm,
+    judge: (match, ...rest) => python(match[1]!, match[2], ...rest),
+  },
+  {
+    pattern: /^.*?(?:ModuleNotFoundError|ImportError): No module named "([^"\n]*)".*$/gm,
+    judge: (match, ...rest) => python(match[1]!, undefined, ...rest),
+  },
   // Python 2 and `python -m`
-  { pattern: /^(?:ImportError: No module named|\S*python[\d.]*: No module named) ([^'"\n]*)$/gm, judge: (match, ...rest) => python(match[1]!.trim().replace(/\.__main__$/, ''), undefined, ...rest) },
-  { pattern: /^\S*python[\d.]*: Error while finding module specification for '([^'\n]*)' .*$/gm, judge: (match, ...rest) => python(match[1]!, undefined, ...rest) },
+  {
+    pattern: /^(?:ImportError: No module named|\S*python[\d.]*: No module named) ([^'"\n]*)$/gm,
+    judge: (match, ...rest) => python(match[1]!.trim().replace(/\.__main__$/, ''), undefined, ...rest),
+  },
+  {
+    pattern: /^\S*python[\d.]*: Error while finding module specification for '([^'\n]*)' .*$/gm,
+    judge: (match, ...rest) => python(match[1]!, undefined, ...rest),
+  },
   { pattern: /^.*?ImportError: cannot import name .*$/gm, judge: () => none('name missing in an installed module') },
-  { pattern: /^.*?Error: Cannot find module '([^'\n]*)'(?: imported from .*)?$/gm, judge: (match, ...rest) => node(match[1]!, ...rest) },
-  { pattern: /^.*?Cannot find package '([^'\n]*)' imported from .*$/gm, judge: (match, ...rest) => node(match[1]!, ...rest) },
+  {
+    pattern: /^.*?Error: Cannot find module '([^'\n]*)'(?: imported from .*)?$/gm,
+    judge: (match, ...rest) => node(match[1]!, ...rest),
+  },
+  {
+    pattern: /^.*?Cannot find package '([^'\n]*)' imported from .*$/gm,
+    judge: (match, ...rest) => node(match[1]!, ...rest),
+  },
   { pattern: /^.*?No such built-in module: (\S*).*$/gm, judge: () => none('builtin') },
-  { pattern: /^.*?error TS(?:2307|7016|2792): (?:Cannot find module|Could not find a declaration file for module) '([^'\n]*)'.*$/gm, judge: (match, ...rest) => node(match[1]!, ...rest) },
-  { pattern: /^.*?(?:Module not found: Error: Can't resolve|Failed to resolve import|Could not resolve) ['"]([^'"\n]*)['"].*$/gm, judge: (match, ...rest) => node(match[1]!, ...rest) },
-  { pattern: /^.*?(?:sh|bash|dash|zsh)(?::[^:\n]*)?: (?:line )?(?:\d+: )?([^:\n]+): (?:command )?not found$/gm, judge: (match, command, policy) => program(match[1]!.trim(), policy) },
-  { pattern: /^(?:env|\/usr\/bin\/env|xargs|sudo): [‘'"]?([^’'":\n]+)[’'"]?: (?:No such file or directory|command not found)$/gm, judge: (match, command, policy) => program(match[1]!, policy) },
+  {
+    pattern:
+      /^.*?error TS(?:2307|7016|2792): (?:Cannot find module|Could not find a declaration file for module) '([^'\n]*)'.*$/gm,
+    judge: (match, ...rest) => node(match[1]!, ...rest),
+  },
+  {
+    pattern:
+      /^.*?(?:Module not found: Error: Can't resolve|Failed to resolve import|Could not resolve) ['"]([^'"\n]*)['"].*$/gm,
+    judge: (match, ...rest) => node(match[1]!, ...rest),
+  },
+  {
+    pattern: /^.*?(?:sh|bash|dash|zsh)(?::[^:\n]*)?: (?:line )?(?:\d+: )?([^:\n]+): (?:command )?not found$/gm,
+    judge: (match, command, policy) => program(match[1]!.trim(), policy),
+  },
+  {
+    pattern:
+      /^(?:env|\/usr\/bin\/env|xargs|sudo): [‘'"]?([^’'":\n]+)[’'"]?: (?:No such file or directory|command not found)$/gm,
+    judge: (match, command, policy) => program(match[1]!, policy),
+  },
   { pattern: /^.*?: (\.{0,2}\/\S*): No such file or directory$/gm, judge: () => none('path') },
 ];
 
@@ -70,7 +104,8 @@ export function missingDependency(command: FailedCommand, policy: InstallPolicy)
   let last: { at: number; judge: () => Missing } | undefined;
   for (const { pattern, judge } of FORMS) {
     for (const match of text.matchAll(pattern)) {
-      if (last === undefined || match.index >= last.at) last = { at: match.index, judge: () => judge(match, command, policy) };
+      if (last === undefined || match.index >= last.at)
+        last = { at: match.index, judge: () => judge(match, command, policy) };
     }
   }
   return last === undefined ? none('not a missing dependency') : last.judge();
@@ -81,7 +116,11 @@ function python(name: string, parent: string | undefined, command: FailedCommand
   if (parent !== undefined) return none('parent was found');
   const top = name.split('.')[0]!;
   if (isLocal(top, ['.py', '.pyi', '.so', '.pyx'], command)) return none('local module');
-  const mapped = Object.hasOwn(policy.import_to_package, name) ? policy.import_to_package[name] : Object.hasOwn(policy.import_to_package, top) ? policy.import_to_package[top] : undefined;
+  const mapped = Object.hasOwn(policy.import_to_package, name)
+    ? policy.import_to_package[name]
+    : Object.hasOwn(policy.import_to_package, top)
+      ? policy.import_to_package[top]
+      : undefined;
   // What the standard library dropped may live on as a package, but only where the map says so.
   if (mapped === undefined && (top.startsWith('_') || PYTHON_STANDARD.has(top))) return none('standard library');
   return allowed('pip', mapped ?? top, policy, pythonKey);
@@ -108,7 +147,12 @@ function program(name: string, policy: InstallPolicy): Missing {
   return allowed('apt', mapped, policy, (text) => text);
 }
 
-function allowed(manager: 'pip' | 'npm' | 'apt', name: string, policy: InstallPolicy, key: (text: string) => string): Missing {
+function allowed(
+  manager: 'pip' | 'npm' | 'apt',
+  name: string,
+  policy: InstallPolicy,
+  key: (text: string) => string,
+): Missing {
   const found = policy.allow_list[manager].find((entry) => key(entry) === key(name));
   return found === undefined ? none('not on the allow-list') : { manager, package: found };
 }

@@ -263,20 +263,18 @@ function join(flows: Flow[]): Flow {
 /** The names that a command word may stand for: its last component, and for a pattern every dangerous name that fits. */
 function namesOf(text: string): string[] {
   const base = text.slice(text.lastIndexOf('/') + 1);
-  if (!/[*?[]/.test(base)) return [base];
-  const pattern = new RegExp(
-    `^${base
-      .replace(/[.+^${}()|\\]/g, '\\$&')
-      .replace(/\*/g, '.*')
-      .replace(/\?/g, '.')}$`,
-  );
-  return [...COMMAND_RULES.keys()].filter((name) => {
-    try {
-      return pattern.test(name);
-    } catch {
-      return false;
-    }
-  });
+  // `[` and `[[` are commands.
+  if (!/[*?]|\[.+\]/.test(base)) return [base];
+  const source = base
+    .replace(/[.+^${}()|\\]/g, '\\$&')
+    .replace(/\*/g, '.*')
+    .replace(/\?/g, '.');
+  try {
+    const pattern = new RegExp(`^${source}$`);
+    return [...COMMAND_RULES.keys()].filter((name) => pattern.test(name));
+  } catch {
+    return [base];
+  }
 }
 
 function forkBomb(name: string): Refuse {
