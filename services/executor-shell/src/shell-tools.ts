@@ -1,104 +1,196 @@
-import { BUILT_IN_TOOLS, YardError } from '@yardmaster/contracts';
-import { defineTool, type Tool, type ToolOutcome } from '@yardmaster/executor-kit';
-import type { RunnerClient } from './runner-client/runner-client.js';
-import type { CommandResult, JobView, Verdict } from './runner-protocol.js';
+import {
+  type CommandRequest,
+  type CommandResult,
+  type JobAction,
+  type JobView,
+  type Verdict,
+} from './runner-protocol.js';
+import { type RunnerClient } from './runner-client/runner-client.js';
 
-const definitionOf = (name: string) => {
-  const tool = BUILT_IN_TOOLS.find((candidate) => candidate.name === name)!;
-  return {
-    name,
-    description: tool.description,
-    effect: tool.effect,
-    timeoutMs: tool.timeoutMs,
-    input: tool.parameters,
+/** What the model reads and what the platform records of one call. */
+export interface ShellOutcome {
+  ok: boolean;
+  output: string;
+  /** Set when not ok: refused, timeout, killed, cancelled, failed. */
+  reason?: string;
+  verdict: Record<string, unknown>;
+  outputCutChars?: number;
+}
+
+/** Where and for whom a call runs. */
+export interface ShellCall {
+  tenant: string;
+  workspace: string;
+  /** Identifies the command in the audit log. */
+  id?: string;
+  /** Time that the call has, in milliseconds; a command never gets more. */
+  timeoutMs?: number;
+  signal?: AbortSignal;
+  onOutput?: (stream: 'stdout' | 'stderr', text: string) => void;
+}
+
+export interface ShellRunArguments {
+  command: string;
+  cwd?: string;
+  timeout_s?: number;
+  background?: boolean;
+}
+
+export interface ShellJobArguments {
+  job: string;
+  action: JobAction;
+  /** Read on from here. */
+  after?: number;
+}
+
+/** JSON Schema of `shell_run`'s arguments. */
+export const SHELL_RUN_INPUT = {
+  type: 'object',
+  properties: {
+    command: { type: 'string', minLength: 1, maxLength: 524_288, description: 'What to run, as a bash script.' },
+    cwd: {
+      type: 'string',
+      maxLength: 4096,
+      description: 'Folder to run it in, relative to the workspace. Default: the workspace.',
+    },
+    timeout_s: { type: 'number', exclusiveMinimum: 0, description: 'Ends the command after so many seconds.' },
+    background: {
+      type: 'boolean',
+      description: 'Start it as a job and return at once; use shell_job to read its output or stop it.',
+    },
+  },
+  required: ['command'],
+  additionalProperties: false,
+} as const;
+
+/** JSON Schema of `shell_job`'s arguments. */
+export const SHELL_JOB_INPUT = {
+  type: 'object',
+  properties: {
+    job: { type: 'string', pattern: '^job_[0-9a-f]{18}$', description: 'The id that shell_run answered.' },
+    action: { type: 'string', enum: ['status', 'output', 'stop'] },
+    after: { type: 'integer', minimum: 0, description: 'With output: read on from this position.' },
+  },
+  required: ['job', 'action'],
+  additionalProperties: false,
+} as const;
+
+export const SHELL_RUN_DESCRIPTION =
+  'Runs a bash command in the workspace (/workspace) inside a sandbox and returns its output and exit code. There is no network and no keyboard input. Each command starts fresh: the folder, variables, $HOME and /tmp are not kept from one command to the next; files in the workspace are. Everything a command started ends with it; set background to start a server or a long job.';
+export const SHELL_JOB_DESCRIPTION = 'Looks at a background job: its state, its newest output, or stops it.';
+
+/** A deadline of the call ends the command a little earlier, so that its partial output still gets back in time. */
+const RESULT_MARGIN_MS = 750;
+
+/** Runs `shell_run`. @throws YardError when the runner takes no command now. */
+export async function runShell(client: RunnerClient, args: ShellRunArguments, call: ShellCall): Promise<ShellOutcome> {
+  const asked = typeof args.timeout_s === 'number' && args.timeout_s > 0 ? args.timeout_s * 1000 : undefined;
+  const most = call.timeoutMs === undefined ? undefined : Math.max(100, call.timeoutMs - RESULT_MARGIN_MS);
+  const timeoutMs = asked !== undefined && most !== undefined ? Math.min(asked, most) : (asked ?? most);
+  const request: CommandRequest = {
+    tenant: call.tenant,
+    workspace: call.workspace,
+    command: args.command,
+    ...(args.cwd === undefined ? {} : { cwd: args.cwd }),
+    ...(call.id === undefined ? {} : { id: call.id }),
+    ...(timeoutMs === undefined ? {} : { limits: { timeout_ms: timeoutMs } }),
   };
-};
-
-/** The runner gets the command's own limit; the call's is a little longer, so that a timeout is told by the runner. */
-const MARGIN_MS = 2_000;
-
-/** `shell_run` and `shell_job` over a runner. */
-export function shellTools(runner: RunnerClient): Tool[] {
-  return [
-    defineTool<{ command: string; cwd?: string; timeout_s?: number; background?: boolean }>({
-      ...definitionOf('shell_run'),
-      async run({ command, cwd, timeout_s, background }, context) {
-        const request = {
-          tenant: context.tenant,
-          workspace: context.workspace,
-          command,
-          ...(cwd === undefined ? {} : { cwd }),
-          limits: {
-            timeout_ms: Math.min(
-              timeout_s === undefined ? 120_000 : timeout_s * 1000,
-              Math.max(1000, context.timeoutMs - MARGIN_MS),
-            ),
-          },
-        };
-        return refusals(async () => {
-          if (background) return jobOutcome(await runner.start(request));
-          const result = await runner.run(request, {
-            signal: context.signal,
-            onOutput: (stream, text) => context.output(stream, text),
-          });
-          return commandOutcome(result);
-        });
-      },
-    }),
-    defineTool<{ job: string; action: 'status' | 'output' | 'stop' }>({
-      ...definitionOf('shell_job'),
-      run: ({ job, action }, context) =>
-        refusals(async () => jobOutcome(await runner.job(context.tenant, job, action))),
-    }),
-  ];
+  if (args.background === true) return jobOutcome(await client.start(request));
+  const result = await client.run(request, {
+    ...(call.signal === undefined ? {} : { signal: call.signal }),
+    ...(call.onOutput === undefined ? {} : { onOutput: call.onOutput }),
+  });
+  return commandOutcome(result);
 }
 
-/** What the runner refuses is an answer for the model; only what is our fault is an error. */
-async function refusals(work: () => Promise<ToolOutcome>): Promise<ToolOutcome> {
-  try {
-    return await work();
-  } catch (error) {
-    if (YardError.is(error) && (error.class === 'INVALID' || error.class === 'NOT_FOUND'))
-      return { ok: false, output: error.message, reason: error.code };
-    throw error;
-  }
+/** Runs `shell_job`. @throws YardError NOT_FOUND for a job that the tenant does not have. */
+export async function shellJob(
+  client: RunnerClient,
+  args: ShellJobArguments,
+  call: Pick<ShellCall, 'tenant'>,
+): Promise<ShellOutcome> {
+  return jobOutcome(await client.job(call.tenant, args.job, args.action, args.after));
 }
 
-function commandOutcome({ stdout, stderr, verdict }: CommandResult): ToolOutcome {
-  const parts = [stdout.trimEnd(), stderr.trimEnd() === '' ? '' : `[stderr]\n${stderr.trimEnd()}`, ending(verdict)];
+/** A finished command as a tool result; it is ok when the command ended by itself with exit code 0. */
+export function commandOutcome({ stdout, stderr, verdict }: CommandResult): ShellOutcome {
+  const parts: string[] = [];
+  if (stdout !== '') parts.push(stdout.replace(/\n$/, ''));
+  if (stderr !== '') parts.push(`[stderr]\n${stderr.replace(/\n$/, '')}`);
+  const note = verdictNote(verdict);
+  if (note !== '') parts.push(note);
   const ok = verdict.status === 'ok' && verdict.exit_code === 0;
   return {
     ok,
-    output: parts.filter((part) => part !== '').join('\n'),
-    ...(ok ? {} : { reason: verdict.status === 'ok' ? 'exit_code' : verdict.status }),
+    output: parts.length === 0 ? '(no output)' : parts.join('\n'),
+    ...(ok ? {} : { reason: failureReason(verdict) }),
     verdict: { ...verdict },
+    ...(verdict.truncated
+      ? {
+          outputCutChars: Math.max(
+            0,
+            verdict.bytes.stdout + verdict.bytes.stderr - Buffer.byteLength(stdout) - Buffer.byteLength(stderr),
+          ),
+        }
+      : {}),
   };
 }
 
-/** The last line that the model reads: how it ended. */
-function ending(verdict: Verdict): string {
-  switch (verdict.status) {
-    case 'ok':
-      return verdict.signal === null ? `[exit code ${verdict.exit_code ?? 0}]` : `[ended by ${verdict.signal}]`;
-    case 'timeout':
-      return `[timed out after ${Math.round(verdict.duration_ms / 1000)} s; everything it started was ended]`;
-    case 'killed':
-      return `[ended: ${verdict.killed_reason ?? 'a limit was reached'}]`;
-    case 'cancelled':
-      return '[cancelled]';
-    case 'blocked':
-      return `[refused${verdict.rule === null ? '' : ` by rule ${verdict.rule}`}: ${verdict.reason ?? ''} Nothing was run.]`;
-    case 'error':
-      return `[could not be run: ${verdict.reason ?? 'unknown reason'}]`;
-    case 'running':
-      return '[running]';
-  }
-}
-
-function jobOutcome(view: JobView): ToolOutcome {
-  const state = view.state === 'ended' ? ending(view.verdict) : `[${view.state}]`;
+function jobOutcome(view: JobView): ShellOutcome {
+  const { job, state, output, skipped, next, verdict } = view;
+  const lines = [`job ${job}: ${state}`];
+  if (state === 'running')
+    lines.push(
+      `Read its output with shell_job {"job": "${job}", "action": "output", "after": ${next}}. It is stopped at ${view.lease_expires_at} unless it is asked about before.`,
+    );
+  else lines.push(verdictNote(verdict) || `[exit code ${verdict.exit_code}]`);
+  if (skipped > 0) lines.push(`[${skipped} earlier bytes are no longer kept]`);
+  if (output !== '') lines.push(output.replace(/\n$/, ''));
+  const ok = state === 'running' || verdict.status === 'ok' || verdict.killed_reason === 'stopped';
   return {
-    output: [`job ${view.job}`, view.output.trimEnd(), state].filter((part) => part !== '').join('\n'),
-    verdict: { ...view.verdict, job: view.job },
+    ok,
+    output: lines.join('\n'),
+    ...(ok ? {} : { reason: failureReason(verdict) }),
+    verdict: { ...verdict, job, state, next },
   };
+}
+
+/** One line that says how a command ended, where that is not plain success. */
+function verdictNote(verdict: Verdict): string {
+  const { status, exit_code: exit, signal, reason, dropped_env: dropped, install } = verdict;
+  const notes: string[] = [];
+  if (status === 'blocked') notes.push(`Refused (${verdict.rule}): ${reason}`);
+  else if (status === 'ok') {
+    if (exit !== 0) notes.push(signal === null ? `[exit code ${exit}]` : `[exit code ${exit}, ${signal}]`);
+  } else
+    notes.push(
+      `[${status}${verdict.killed_reason === null || verdict.killed_reason === status ? '' : `: ${verdict.killed_reason}`}] ${reason ?? ''}`.trim(),
+    );
+  if (dropped.length > 0) notes.push(`[environment not passed on: ${dropped.join(', ')}]`);
+  if (install !== undefined) {
+    const said = {
+      reported: 'is missing and cannot be installed by a command',
+      installed: 'was missing and has been installed; the command was run again',
+      failed: 'is missing and could not be installed',
+    };
+    notes.push(
+      `[${install.manager} package ${install.package} ${said[install.outcome]}${install.detail === undefined ? '' : `: ${install.detail}`}]`,
+    );
+  }
+  return notes.join('\n');
+}
+
+function failureReason({ status, exit_code: exit }: Verdict): string {
+  switch (status) {
+    case 'blocked':
+      return 'refused';
+    case 'timeout':
+    case 'killed':
+    case 'cancelled':
+      return status;
+    case 'ok':
+      return `exit ${exit}`;
+    default:
+      return 'failed';
+  }
 }
