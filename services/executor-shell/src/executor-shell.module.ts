@@ -8,11 +8,13 @@ import {
   type BeforeApplicationShutdown,
   type OnApplicationBootstrap,
 } from '@nestjs/common';
-import { serveTools, type ToolServer } from '@yardmaster/executor-kit';
+import { BUILT_IN_TOOLS, YardError } from '@yardmaster/contracts';
+import { defineTool, serveTools, type Tool, type ToolOutcome, type ToolServer } from '@yardmaster/executor-kit';
 import { SERVICE, type ServiceContext } from '@yardmaster/service-kit';
 import type { ExecutorShellConfig } from './config.js';
 import { startRunner, type LocalRunner } from './runner-client/start-runner.js';
-import { shellTools } from './shell-tools.js';
+import { runShell, type ShellJobArguments, shellJob, type ShellRunArguments } from './shell-tools.js';
+import type { RunnerClient } from './runner-client/runner-client.js';
 
 /** Holds the NATS login and no shell; the runner that it starts has the shell and no login. */
 @Injectable()
@@ -67,3 +69,41 @@ export class ShellExecutor implements OnApplicationBootstrap, BeforeApplicationS
 
 @Module({ providers: [ShellExecutor] })
 export class ExecutorShellModule {}
+
+/** The registered definitions, run by a runner. */
+function shellTools(runner: RunnerClient): Tool[] {
+  const definitionOf = (name: string) => {
+    const tool = BUILT_IN_TOOLS.find((candidate) => candidate.name === name)!;
+    return {
+      name,
+      description: tool.description,
+      effect: tool.effect,
+      timeoutMs: tool.timeoutMs,
+      input: tool.parameters,
+    };
+  };
+  return [
+    defineTool<ShellRunArguments>({
+      ...definitionOf('shell_run'),
+      run: (args, { tenant, workspace, runId, callId, timeoutMs, signal, output }) =>
+        refusals(() =>
+          runShell(runner, args, { tenant, workspace, timeoutMs, signal, id: `${runId}.${callId}`, onOutput: output }),
+        ),
+    }),
+    defineTool<ShellJobArguments>({
+      ...definitionOf('shell_job'),
+      run: (args, { tenant }) => refusals(() => shellJob(runner, args, { tenant })),
+    }),
+  ];
+}
+
+/** What the runner refuses is an answer for the model; only what is our fault is an error. */
+async function refusals(work: () => Promise<ToolOutcome>): Promise<ToolOutcome> {
+  try {
+    return await work();
+  } catch (error) {
+    if (YardError.is(error) && (error.class === 'INVALID' || error.class === 'NOT_FOUND'))
+      return { ok: false, output: error.message, reason: error.code };
+    throw error;
+  }
+}

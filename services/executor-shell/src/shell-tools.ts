@@ -43,42 +43,6 @@ export interface ShellJobArguments {
   after?: number;
 }
 
-/** JSON Schema of `shell_run`'s arguments. */
-export const SHELL_RUN_INPUT = {
-  type: 'object',
-  properties: {
-    command: { type: 'string', minLength: 1, maxLength: 524_288, description: 'What to run, as a bash script.' },
-    cwd: {
-      type: 'string',
-      maxLength: 4096,
-      description: 'Folder to run it in, relative to the workspace. Default: the workspace.',
-    },
-    timeout_s: { type: 'number', exclusiveMinimum: 0, description: 'Ends the command after so many seconds.' },
-    background: {
-      type: 'boolean',
-      description: 'Start it as a job and return at once; use shell_job to read its output or stop it.',
-    },
-  },
-  required: ['command'],
-  additionalProperties: false,
-} as const;
-
-/** JSON Schema of `shell_job`'s arguments. */
-export const SHELL_JOB_INPUT = {
-  type: 'object',
-  properties: {
-    job: { type: 'string', pattern: '^job_[0-9a-f]{18}$', description: 'The id that shell_run answered.' },
-    action: { type: 'string', enum: ['status', 'output', 'stop'] },
-    after: { type: 'integer', minimum: 0, description: 'With output: read on from this position.' },
-  },
-  required: ['job', 'action'],
-  additionalProperties: false,
-} as const;
-
-export const SHELL_RUN_DESCRIPTION =
-  'Runs a bash command in the workspace (/workspace) inside a sandbox and returns its output and exit code. There is no network and no keyboard input. Each command starts fresh: the folder, variables, $HOME and /tmp are not kept from one command to the next; files in the workspace are. Everything a command started ends with it; set background to start a server or a long job.';
-export const SHELL_JOB_DESCRIPTION = 'Looks at a background job: its state, its newest output, or stops it.';
-
 /** A deadline of the call ends the command a little earlier, so that its partial output still gets back in time. */
 const RESULT_MARGIN_MS = 750;
 
