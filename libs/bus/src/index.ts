@@ -14,4 +14,12 @@ export { ensureTopology, type TopologyOptions, type TopologyReport } from './top
 export { childTrace, isTrace, newTrace } from './trace.js';
 export { OLDEST_SERVER, versionAtLeast } from './version.js';
 export { decodeError, encodeError, fromWireError, toWireError } from './wire-error.js';
-export { type DeadLetter, HandBack, type WorkContext, Worker, type WorkerCounts, type WorkOptions } from './work.js';
+export {
+  Abandon,
+  type DeadLetter,
+  HandBack,
+  type WorkContext,
+  Worker,
+  type WorkerCounts,
+  type WorkOptions,
+} from './work.js';

@@ -50,9 +50,10 @@ async function main([name, ...args]) {
     console.error(`no task "${name ?? ''}"; there are: ${Object.keys(scripts).join(', ')}`);
     return 2;
   }
+  // The servers first: what is missing there should be said before minutes of installing packages.
+  if (task.servers !== undefined) await ensureServers({ required: task.servers === 'need' });
   await ensureDependencies();
   setTool('node', await ensureNode());
-  if (task.servers !== undefined) await ensureServers({ required: task.servers === 'need' });
   if (task.build) {
     const code = await tsc('-b');
     if (code !== 0) return code;
@@ -65,5 +66,5 @@ try {
 } catch (error) {
   if (!(error instanceof SetupError)) throw error;
   console.error(`yardmaster: ${error.message}`);
-  process.exitCode = 1;
+  process.exitCode = error.exitCode;
 }

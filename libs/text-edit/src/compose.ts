@@ -34,9 +34,7 @@ export function compose(view: TextView, alignment: Alignment, oldText: string, n
   for (const group of groups) for (let o = group.oldFrom; o < group.oldTo; o++) fileOf[o] = group;
   const unseen = unseenAfter(groups, first, last);
 
-  const pairs = groups
-    .filter((group) => group.oldTo - group.oldFrom === 1 && group.fileTo - group.fileFrom === 1)
-    .map((group) => [old[group.oldFrom]!, view.lines[group.fileFrom]!] as const);
+  const pairs = groups.map((group) => [old[group.oldFrom]!, view.lines[group.fileFrom]!] as const);
   const indent = learnIndent(pairs, [...old, ...next], view.lines.slice(Math.max(0, first - 200), last + 200));
 
   const parts = diffArrays(old.map(trimmedEnd), next.map(trimmedEnd));

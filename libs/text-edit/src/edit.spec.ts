@@ -73,7 +73,7 @@ describe('applyEdit', () => {
         expect([7, 9]).not.toContain(result.pass);
         if (!content.includes('\r')) expect(applyPatch(content, result.diff)).toBe(result.content);
       }),
-      { numRuns: 400 },
+      { numRuns: 1000 },
     );
   });
 
@@ -84,7 +84,7 @@ describe('applyEdit', () => {
         const found = findEdit(content, request);
         expect(found.status).toBe(applied.status === 'applied' ? 'found' : applied.status);
       }),
-      { numRuns: 400 },
+      { numRuns: 1000 },
     );
   });
 
@@ -97,7 +97,7 @@ describe('applyEdit', () => {
         const second = await applyEdit(first.content, insertion);
         expect(second.status).not.toBe('applied');
       }),
-      { numRuns: 400 },
+      { numRuns: 1000 },
     );
   });
 

@@ -1,16 +1,14 @@
-import { unifiedDiff } from './diff.js';
 import { hasLoneSurrogate } from './fold.js';
+import { byMeaning, bySyntax, gate, written } from './outside.js';
 import { prepare, refuse } from './prepare.js';
 import { search, type Search } from './search.js';
 import { TextView } from './text-view.js';
 import {
   PASS_NAMES,
-  type AppliedEdit,
   type EditOptions,
   type EditRequest,
   type EditResult,
   type FindResult,
-  type FoundEdit,
   type Pass,
   type SkippedPass,
 } from './types.js';
@@ -23,7 +21,7 @@ const DEFAULT_BUDGET_MS = 2000;
  * `content` is the decoded file, or null when there is none. Returns refusals as values; throws only a given signal's reason.
  */
 export function findEdit(content: string | null, request: EditRequest, options: EditOptions = {}): FindResult {
-  return withSkipped(begin(content, request, options).result, options, { syntax: 'needs applyEdit' });
+  return withSkipped(begin(content, request, options).result, 'needs applyEdit');
 }
 
 /**
@@ -35,12 +33,35 @@ export async function applyEdit(
   request: EditRequest,
   options: EditOptions = {},
 ): Promise<EditResult> {
-  const { result } = begin(content, request, options);
-  await Promise.resolve();
-  return finish(content ?? '', withSkipped(result, options, {}), options);
+  return finishEdit(content, request, begin(content, request, options), options);
 }
 
-function begin(content: string | null, request: EditRequest, options: EditOptions): Search {
+/** What `applyEdit` does after the passes that need no one else: passes 7 and 8, the syntax gate, and the new content. */
+export async function finishEdit(
+  content: string | null,
+  request: EditRequest,
+  begun: Search,
+  options: EditOptions,
+): Promise<EditResult> {
+  const text = content ?? '';
+  const path = options.path ?? 'file';
+  const skipped: SkippedPass[] = [];
+  const skip = (pass: Pass, reason: string) => skipped.push({ pass, name: PASS_NAMES[pass], reason });
+  let result = begun.result;
+  if (begun.open && begun.prepared && result.status !== 'found') {
+    result = await bySyntax(text, request, begun.prepared, result, options, skip);
+    options.signal?.throwIfAborted();
+    if (result.status !== 'found') result = await byMeaning(begun.prepared, result, options, skip);
+    options.signal?.throwIfAborted();
+  }
+  if (result.status === 'found' && result.pass >= 3 && options.syntaxGate === true)
+    result = await gate(text, result, path, options, skip);
+  result = { ...result, skipped };
+  return result.status === 'found' ? written(text, result, path) : result;
+}
+
+/** The passes that need no one else. */
+export function begin(content: string | null, request: EditRequest, options: EditOptions): Search {
   if (content === null) return { result: withoutFile(request), open: false };
   const until = performance.now() + (options.budgetMs ?? DEFAULT_BUDGET_MS);
   const expired = () => {
@@ -82,29 +103,7 @@ function withoutFile(request: EditRequest): FindResult {
   };
 }
 
-function withSkipped(result: FindResult, options: EditOptions, reasons: { syntax?: string }): FindResult {
-  if (result.status === 'found' && result.pass <= 6) return result;
-  const skipped: SkippedPass[] = [...result.skipped];
-  const skip = (pass: Pass, reason: string) => skipped.push({ pass, name: PASS_NAMES[pass], reason });
-  if (!options.embed) skip(7, 'no embedding endpoint');
-  if (!options.ast) skip(8, 'no grammars loaded');
-  else if (reasons.syntax) skip(8, reasons.syntax);
-  return { ...result, skipped };
-}
-
-function finish(content: string, result: FindResult, options: EditOptions): EditResult {
-  if (result.status !== 'found') return result;
-  return written(content, result, options.path ?? 'file');
-}
-
-/** The content after an edit, with its diff. */
-export function written(content: string, edit: FoundEdit, path: string): AppliedEdit {
-  let after = '';
-  let from = 0;
-  for (const splice of edit.splices) {
-    after += content.slice(from, splice.start) + splice.text;
-    from = splice.end;
-  }
-  after += content.slice(from);
-  return { ...edit, status: 'applied', content: after, diff: unifiedDiff(content, after, path) };
+function withSkipped(result: FindResult, reason: string): FindResult {
+  if (result.status === 'found') return result;
+  return { ...result, skipped: ([7, 8] as const).map((pass) => ({ pass, name: PASS_NAMES[pass], reason })) };
 }

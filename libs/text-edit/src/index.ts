@@ -1,5 +1,6 @@
 export { unifiedDiff } from './diff.js';
 export { applyEdit, findEdit } from './edit.js';
+export { createSyntaxEngine } from './syntax-engine.js';
 export {
   PASS_NAMES,
   type AppliedEdit,

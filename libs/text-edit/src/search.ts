@@ -196,7 +196,7 @@ function choose(
       });
     if (composed.splice.start < behind) continue;
     behind = composed.splice.end;
-    if (repeats(view.content, composed.splice)) repeated++;
+    if (repeats(view, composed.splice)) repeated++;
     splices.push(composed.splice);
     lines.push(place.line + 1);
     reindented ||= composed.reindented;
@@ -255,8 +255,7 @@ function approximate(
         open: true,
       };
     }
-    if (repeats(view.content, composed.splice))
-      return { result: alreadyApplied([decided.alignment.first + 1]), open: false };
+    if (repeats(view, composed.splice)) return { result: alreadyApplied([decided.alignment.first + 1]), open: false };
     const confidence = decided.confidence - (composed.contradictory ? 0.1 : 0);
     const normalisations = form.normalisation === undefined ? [] : [form.normalisation];
     return {

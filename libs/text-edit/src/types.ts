@@ -33,6 +33,9 @@ export interface SyntaxPlace {
   end: number;
   /** For each token of the old text: offsets in the old text and in the file. */
   tokens: { oldStart: number; oldEnd: number; fileStart: number; fileEnd: number }[];
+  /** Where comments begin, in the old text and in the lines of the place. */
+  oldComments: number[];
+  fileComments: number[];
 }
 
 /** Reads files as syntax trees. `undefined` means that there is no grammar for this path. */

@@ -1,4 +1,4 @@
-import { applyEdit, type EditResult } from '@yardmaster/text-edit';
+import { applyEdit, createSyntaxEngine, type EditResult, type SyntaxEngine } from '@yardmaster/text-edit';
 import type { Suite, Verdict } from '../suite.ts';
 
 interface EditCase {
@@ -16,10 +16,15 @@ interface EditCase {
 const codeOf = (result: EditResult) => (result.status === 'already_applied' ? 'no_change' : result.status);
 
 export const suite: Suite = async function* (content) {
-  for (const one of content as EditCase[]) yield await verdict(one);
+  const ast = createSyntaxEngine();
+  try {
+    for (const one of content as EditCase[]) yield await verdict(one, ast);
+  } finally {
+    await ast.close();
+  }
 };
 
-async function verdict(one: EditCase): Promise<Verdict> {
+async function verdict(one: EditCase, ast: SyntaxEngine): Promise<Verdict> {
   const result = await applyEdit(
     one.content,
     {
@@ -28,7 +33,7 @@ async function verdict(one: EditCase): Promise<Verdict> {
       ...(one.replace_all === undefined ? {} : { replaceAll: one.replace_all }),
       ...(one.line_hint === undefined ? {} : { lineHint: one.line_hint }),
     },
-    { path: one.path },
+    { path: one.path, ast },
   );
   const { id, expected } = one;
   const fail = (why: string): Verdict => ({ id, ok: false, expected, got: result, why });
