@@ -4,6 +4,8 @@ import { readFileSync } from 'node:fs';
 import type { Suite } from './suite.ts';
 
 const SUITES: Record<string, () => Promise<{ suite: Suite }>> = {
+  render: () => import('./suites/render.ts'),
+  search: () => import('./suites/search.ts'),
   validate: () => import('./suites/validate.ts'),
   'toolcalls-parse': () => import('./suites/toolcalls-parse.ts'),
   edits: () => import('./suites/edits.ts'),
