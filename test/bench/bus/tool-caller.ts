@@ -1,5 +1,5 @@
 // The dispatcher's half of a durable tool call: queue it, be woken by the result, read the stored one.
-import { randomBytes } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { Bus } from '@yardmaster/bus';
 import { argsHash } from '@yardmaster/executor-kit';
 import { newId, STREAMS, subjects, tenantId, ToolCallSchema, ToolResultSchema } from '@yardmaster/contracts';
@@ -10,13 +10,15 @@ const argumentsJson = JSON.stringify({ command: 'x'.repeat(400) });
 await role(async ({ natsUrl, user, pass }) => {
   const bus = await Bus.connect({ url: natsUrl, user, pass });
   const waiting = new Map<string, () => void>();
+  const runs: string[] = [];
+  let steps = 0;
   bus.hearRaw('ym.res.>', (message) => waiting.get(message.subject)?.());
   await bus.flush();
   return async (slot) => {
     const tenant = tenantId(tenantOf(slot));
-    const runId = newId();
-    const callId = '1-0';
-    const nonce = randomBytes(16).toString('hex');
+    const runId = (runs[slot] ??= newId());
+    const callId = `${++steps}-0`;
+    const nonce = randomUUID();
     const subject = subjects.result(tenant, runId, callId, nonce);
     const woken = new Promise<void>((resolve) => waiting.set(subject, resolve));
     const call = {
