@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import type { Suite } from './suite.ts';
 
 const SUITES: Record<string, () => Promise<{ suite: Suite }>> = {
+  ssrf: () => import('./suites/ssrf.ts'),
   'router-errors': () => import('./suites/router-errors.ts'),
   'router-responses': () => import('./suites/router-responses.ts'),
 };

@@ -244,6 +244,8 @@ export const HEADERS = {
   trace: 'traceparent',
   /** Milliseconds that the caller still waits, relative, so that clocks need not agree. */
   deadline: 'Ym-Deadline-Ms',
+  /** Id of a streamed question; renewals and cancels name it in their subject. */
+  request: 'Ym-Request-Id',
   /** Protobuf-encoded `common.v1.Error` in the body of a reply. */
   error: 'Ym-Error',
   /** `json` when the body is the message's protobuf JSON form; absent means binary. */

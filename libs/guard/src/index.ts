@@ -1,1 +1,14 @@
-export {};
+export { assertUrl, checkText, judge, type Refusal, type Resolve, type Target } from './assert-url.js';
+export { assertJsonLimits, JSON_LIMITS, type JsonLimits, parseJson, readBody } from './json.js';
+export { Outbound, type OutboundOptions, OutboundPools, type OutboundRequest } from './outbound.js';
+export {
+  type AllowEntry,
+  type OperatorPolicy,
+  operatorPolicy,
+  type Policy,
+  type TenantPolicy,
+  tenantPolicy,
+  type TenantPolicyOptions,
+} from './policy.js';
+export { followRedirects, type Hop, type Landed } from './redirect.js';
+export { Secret } from './secret.js';

@@ -168,7 +168,7 @@ test('an executor kind is added to a running server without breaking connections
     /authorization/i,
   );
   const cancels: string[] = [];
-  shell.subscribe('ym.cancel.>', { callback: (_, message) => cancels.push(message.subject) });
+  shell.subscribe('ym.cancel.>', { callback: (_, message) => void cancels.push(message.subject) });
   await shell.flush();
   await nats.reload(natsTable(['shell', 'files']));
   const files = await connectNats({
@@ -176,7 +176,7 @@ test('an executor kind is added to a running server without breaking connections
     ...nats.login('executor-files'),
     inboxPrefix: '_INBOX_executor_files',
   });
-  files.subscribe('ym.cancel.>', { callback: (_, message) => cancels.push(message.subject) });
+  files.subscribe('ym.cancel.>', { callback: (_, message) => void cancels.push(message.subject) });
   await files.flush();
   await expect
     .poll(

@@ -1,0 +1,9 @@
+const armed = process.env['YM_FAILPOINT'];
+let passed = false;
+
+/** Kills this process the first time it gets to the point that YM_FAILPOINT names; the fault tests arm it. */
+export function failpoint(name: string): void {
+  if (armed !== name || passed) return;
+  passed = true;
+  process.kill(process.pid, 'SIGKILL');
+}

@@ -1,0 +1,14 @@
+/** Where the bus reports what no caller hears about; a pino logger fits. */
+export interface Log {
+  debug(fields: object, message: string): void;
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+}
+
+const line = (level: string) => (fields: object, message: string) => {
+  process.stderr.write(`${JSON.stringify({ level, ...fields, msg: message })}\n`);
+};
+
+/** One JSON line per warning or error on stderr: the log of a process that brought none. */
+export const stderrLog: Log = { debug: () => {}, info: () => {}, warn: line('warn'), error: line('error') };

@@ -1,0 +1,61 @@
+import {
+  create,
+  type DescMessage,
+  fromBinary,
+  fromJson,
+  type JsonValue,
+  type MessageInitShape,
+  type MessageShape,
+  toBinary,
+  toJsonString,
+} from '@bufbuild/protobuf';
+import type { Msg, MsgHdrs } from '@nats-io/transport-node';
+import { HEADERS, YardError } from '@yardmaster/contracts';
+
+const text = new TextDecoder('utf-8', { fatal: true });
+const bytes = new TextEncoder();
+
+/** The bytes of a message given as a plain object or as a message. */
+export function encode<M extends DescMessage>(schema: M, message: MessageInitShape<M>): Uint8Array<ArrayBuffer> {
+  return toBinary(schema, create(schema, message));
+}
+
+/** The JSON form, for executors that speak no protobuf (`Ym-Encoding: json`). */
+export function encodeJson<M extends DescMessage>(schema: M, message: MessageInitShape<M>): Uint8Array<ArrayBuffer> {
+  return bytes.encode(toJsonString(schema, create(schema, message)));
+}
+
+/** Does this message carry the JSON form? */
+export const isJson = (message: Pick<Msg, 'headers'>) => message.headers?.get(HEADERS.encoding) === 'json';
+
+/** The message in a payload, binary or JSON as its header says. Throws INVALID when it is neither. */
+export function decode<M extends DescMessage>(schema: M, message: Pick<Msg, 'data' | 'headers'>): MessageShape<M> {
+  try {
+    if (!isJson(message)) return fromBinary(schema, message.data);
+    return fromJson(schema, JSON.parse(text.decode(message.data)) as JsonValue, { ignoreUnknownFields: true });
+  } catch (cause) {
+    throw new YardError('INVALID', 'YM-UNDECODABLE', `The payload is no ${schema.typeName}.`, { cause });
+  }
+}
+
+/** Headers that are written once and never read here: the client's own class copies them twice per message. */
+export class HeaderBlock {
+  readonly #encoded: Uint8Array;
+
+  constructor(pairs: Iterable<readonly [string, string]>) {
+    let block = 'NATS/1.0\r\n';
+    for (const [name, value] of pairs) block += `${name}: ${value.replace(/[\r\n]+/g, ' ')}\r\n`;
+    this.#encoded = bytes.encode(`${block}\r\n`);
+  }
+
+  encode(): Uint8Array {
+    return this.#encoded;
+  }
+
+  /** As the client's type; its publish calls nothing but `encode`. */
+  static of(pairs: Iterable<readonly [string, string]>): MsgHdrs {
+    return new HeaderBlock(pairs) as unknown as MsgHdrs;
+  }
+}
+
+export const JSON_HEADER = HeaderBlock.of([[HEADERS.encoding, 'json']]);

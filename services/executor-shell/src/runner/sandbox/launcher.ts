@@ -1,0 +1,51 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { type RunnerConfig } from '../config.js';
+import { type Validated } from '../validate.js';
+import { bwrapArguments } from './bwrap-arguments.js';
+import { CHILD_FDS, type Launch, SECCOMP_FILE } from './run-sandboxed.js';
+
+/** How commands of one mode are started. */
+export interface Launcher {
+  readonly mode: 'bwrap' | 'pod';
+  /** Fingerprint of everything that makes up the sandbox: arguments, filter, limits. */
+  readonly profileHash: string;
+  prepare(
+    key: string,
+    validated: Validated,
+  ): Promise<{ launch: Launch; sweep?: () => void; cleanUp: () => Promise<void> }>;
+}
+
+/** Mode bwrap: one sandbox for one command. */
+export class BwrapLauncher implements Launcher {
+  readonly mode = 'bwrap';
+  readonly profileHash: string;
+  readonly #config: RunnerConfig;
+
+  constructor(config: RunnerConfig) {
+    this.#config = config;
+    const shape = this.#arguments('<workspace>', '<cwd>', {}, 0);
+    this.profileHash = profileHash(config, { shape, seccomp: readFileSync(SECCOMP_FILE).toString('base64') });
+  }
+
+  prepare(_key: string, validated: Validated): Promise<{ launch: Launch; cleanUp: () => Promise<void> }> {
+    const args = this.#arguments(validated.hostPath, validated.cwd, validated.env, validated.limits.pids);
+    return Promise.resolve({
+      launch: { program: this.#config.bwrap, args, env: { PATH: '/usr/local/bin:/usr/bin:/bin' }, sandbox: 'bwrap' },
+      cleanUp: () => Promise.resolve(),
+    });
+  }
+
+  #arguments(workspaceHostPath: string, cwd: string, env: Record<string, string>, pids: number): string[] {
+    const { tmpMb, readOnlyPaths } = this.#config;
+    return bwrapArguments({ workspaceHostPath, cwd, env, pids, tmpMb, readOnlyPaths, fds: CHILD_FDS });
+  }
+}
+
+export function profileHash(config: RunnerConfig, parts: Record<string, unknown>): string {
+  const limits = [config.timeoutMs, config.outputBytes, config.memoryMb, config.pids, config.diskMb, config.openFiles];
+  return createHash('sha256')
+    .update(JSON.stringify([parts, limits]))
+    .digest('hex')
+    .slice(0, 16);
+}
