@@ -4,6 +4,8 @@ import { readFileSync } from 'node:fs';
 import type { Suite } from './suite.ts';
 
 const SUITES: Record<string, () => Promise<{ suite: Suite }>> = {
+  'toolcalls-parse': () => import('./suites/toolcalls-parse.ts'),
+  edits: () => import('./suites/edits.ts'),
   ssrf: () => import('./suites/ssrf.ts'),
   'router-errors': () => import('./suites/router-errors.ts'),
   'router-responses': () => import('./suites/router-responses.ts'),

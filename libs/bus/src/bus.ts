@@ -237,14 +237,17 @@ export class Bus {
     return this.#store.delete(stream, sequence);
   }
 
-  /** Tells whoever listens now; nobody may. */
+  /** Tells whoever listens now; nobody may. `named`: the message type, on subjects that carry more than one. */
   publish<M extends DescMessage>(
     subject: string,
     schema: M,
     message: MessageInitShape<M>,
-    { trace }: { trace?: string | undefined } = {},
+    { trace, named }: { trace?: string | undefined; named?: string | undefined } = {},
   ): void {
-    const options = trace === undefined ? undefined : { headers: HeaderBlock.of([[HEADERS.trace, trace]]) };
+    const pairs: [string, string][] = [];
+    if (trace !== undefined) pairs.push([HEADERS.trace, trace]);
+    if (named !== undefined) pairs.push([HEADERS.message, named]);
+    const options = pairs.length > 0 ? { headers: HeaderBlock.of(pairs) } : undefined;
     publish(this.nc, subject, encode(schema, message), options);
   }
 

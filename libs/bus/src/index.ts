@@ -1,7 +1,8 @@
+export { argsHash, canonicalJson, matchesArgsHash } from './args-hash.js';
 export { backoffMs } from './backoff.js';
 export { Bus, type BusOptions, type BusStatus, type RequestOptions } from './bus.js';
 export { type Delivery, parseDelivery } from './delivery.js';
-export { failpoint } from './failpoint.js';
+export { failpoint, failpointArmed } from './failpoint.js';
 export { type KeyValues, type KvItem } from './key-values.js';
 export { type KvSnapshot } from './kv-watch.js';
 export { type Log, stderrLog } from './log.js';
@@ -13,4 +14,12 @@ export { ensureTopology, type TopologyOptions, type TopologyReport } from './top
 export { childTrace, isTrace, newTrace } from './trace.js';
 export { OLDEST_SERVER, versionAtLeast } from './version.js';
 export { decodeError, encodeError, fromWireError, toWireError } from './wire-error.js';
-export { type DeadLetter, HandBack, type WorkContext, Worker, type WorkerCounts, type WorkOptions } from './work.js';
+export {
+  Abandon,
+  type DeadLetter,
+  HandBack,
+  type WorkContext,
+  Worker,
+  type WorkerCounts,
+  type WorkOptions,
+} from './work.js';

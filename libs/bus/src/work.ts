@@ -71,6 +71,17 @@ export class HandBack extends Error {
   }
 }
 
+/**
+ * Thrown by a handler whose message is somebody else's by now (it was delivered again while this process slept): it is
+ * neither acknowledged nor handed back, since both would speak for the other one.
+ */
+export class Abandon extends Error {
+  constructor() {
+    super('abandoned');
+    this.name = 'Abandon';
+  }
+}
+
 export interface WorkerCounts {
   slots: number;
   running: number;
@@ -297,7 +308,7 @@ export class Worker<M extends DescMessage = DescMessage> {
       await this.#handler(body, context);
     } catch (thrown) {
       // Past the ceiling the message is on its way to somebody else: its fate is decided there.
-      if (!running.beating) return;
+      if (!running.beating || thrown instanceof Abandon) return;
       if (thrown instanceof HandBack) {
         this.#handedBack.set(streamSequence, (this.#handedBack.get(streamSequence) ?? 0) + 1);
         return this.#nak(message, thrown.delayMs);

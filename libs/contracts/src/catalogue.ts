@@ -248,6 +248,8 @@ export const HEADERS = {
   request: 'Ym-Request-Id',
   /** Protobuf-encoded `common.v1.Error` in the body of a reply. */
   error: 'Ym-Error',
+  /** Name of the message type, where a subject carries more than one (`ToolOutput` on ym.delta). */
+  message: 'Ym-Message',
   /** `json` when the body is the message's protobuf JSON form; absent means binary. */
   encoding: 'Ym-Encoding',
   /** Dead letters: why, from where, how often tried. */

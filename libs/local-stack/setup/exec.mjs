@@ -6,8 +6,13 @@ import { fileURLToPath } from 'node:url';
 /** The checkout. */
 export const root = resolve(dirname(fileURLToPath(import.meta.url)), '../../..');
 
-/** A failure that the reader can do something about: its message is all that is printed. */
-export class SetupError extends Error {}
+/** A failure that the reader can do something about: its message is all that is printed. 7 says "not to be had". */
+export class SetupError extends Error {
+  constructor(message, exitCode = 1) {
+    super(message);
+    this.exitCode = exitCode;
+  }
+}
 
 const bin = join(root, 'node_modules', '.bin');
 

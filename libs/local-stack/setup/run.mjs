@@ -65,5 +65,5 @@ try {
 } catch (error) {
   if (!(error instanceof SetupError)) throw error;
   console.error(`yardmaster: ${error.message}`);
-  process.exitCode = 1;
+  process.exitCode = error.exitCode;
 }

@@ -1,5 +1,5 @@
 // nats-server, redis-server and bubblewrap: found, else installed where Debian's packages can be, else explained.
-import { accessSync, constants, existsSync } from 'node:fs';
+import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { SetupError, ask, run, systemPath } from './exec.mjs';
 
@@ -31,8 +31,13 @@ const PROGRAMS = [
   },
 ];
 
-/** Folders that daemons are installed in and that a user's PATH often lacks. */
-const EXTRA_FOLDERS = ['/usr/local/sbin', '/usr/sbin', '/usr/local/bin', '/opt/homebrew/bin'];
+/** Debian installs daemons into sbin folders, which are not on the PATH of its users: beside each bin, its sbin. */
+function folders() {
+  const onPath = systemPath()
+    .split(delimiter)
+    .filter((folder) => folder !== '');
+  return [...onPath, ...onPath.filter((folder) => /\/bin\/?$/.test(folder)).map((folder) => join(folder, '../sbin'))];
+}
 
 /**
  * Finds the servers and puts their paths into the environment of what runs next. With `required`, installs what is
@@ -47,7 +52,7 @@ export async function ensureServers({ required }) {
   for (const { program } of elsewhere)
     console.error(`yardmaster: no ${program.names[0]} on ${process.platform}: the shell executor will not serve here`);
   const missing = found.filter(isMissing);
-  if (missing.length > 0) throw new SetupError(explain(missing));
+  if (missing.length > 0) throw new SetupError(explain(missing), 7);
 }
 
 const look = () => PROGRAMS.map((program) => ({ program, ...find(program) }));
@@ -58,12 +63,11 @@ function find(program) {
   const named = process.env[program.variable];
   if (named) {
     if (isExecutable(named)) return judge(program, named);
-    throw new SetupError(`${program.variable} names ${named}, which is not a program that can be run`);
+    throw new SetupError(`${program.variable} names ${named}, which is not a program that can be run`, 7);
   }
-  const folders = [...systemPath().split(delimiter), ...EXTRA_FOLDERS].filter((folder) => folder !== '');
   let answer = {};
   for (const name of program.names)
-    for (const folder of folders) {
+    for (const folder of folders()) {
       if (!isExecutable(join(folder, name))) continue;
       const judged = judge(program, join(folder, name));
       if (judged.file !== undefined) return judged;
@@ -94,7 +98,7 @@ function isExecutable(file) {
 
 /** Installs Debian's packages when that needs no password; true when apt-get ran through. */
 async function install(missing) {
-  if (!existsSync('/usr/bin/apt-get')) return false;
+  if (!folders().some((folder) => isExecutable(join(folder, 'apt-get')))) return false;
   const asRoot = process.getuid?.() === 0 ? [] : ask('sudo', ['-n', 'true']) === undefined ? undefined : ['sudo', '-n'];
   if (asRoot === undefined) return false;
   const packages = missing.map(({ program }) => program.packages.apt);

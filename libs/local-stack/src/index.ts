@@ -5,3 +5,7 @@ export { onFreePort, PortTaken } from './ports.js';
 export { redisAcl, type RedisOptions, RedisServer, startRedis } from './redis-server.js';
 export { Server, type ServerOptions } from './server.js';
 export { type Exit, ServerProcess, type ServerProcessOptions } from './server-process.js';
+export { DEMO_MODELS, type DemoModel, type ModelOptions, type Seen, startModel } from './demo-model/model-server.js';
+export type { Message, ModelRequest, Voice } from './demo-model/request.js';
+export { SAMPLE_FILES, SAMPLE_TASK } from './demo-model/sample.js';
+export type { Answer, Reaction, Script, ScriptedCall, Trouble } from './demo-model/script.js';

@@ -4,3 +4,5 @@ export * from './logging.js';
 export * from './platform-config.js';
 export * from './platform-config-schema.js';
 export * from './service-config.js';
+export * from './start.js';
+export * from './tokens.js';

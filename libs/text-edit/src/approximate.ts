@@ -1,0 +1,136 @@
+import { toAlignment, type Match, type Matches, type OldLines } from './candidates.js';
+import type { Alignment } from './alignment.js';
+import { boundaryDoubt, marginHolds } from './guards.js';
+import { isGeneric } from './fold.js';
+import { reorderedPlace } from './reorder.js';
+import { tokenOverlap } from './similarity.js';
+import type { TextView } from './text-view.js';
+import type { Pass } from './types.js';
+
+/** A place that one of the passes 3 to 6 would write. */
+export interface Accepted {
+  alignment: Alignment;
+  pass: Pass;
+  confidence: number;
+}
+
+/** Why none of them would. `rivals` are the places that fit about equally well. */
+export interface Doubt {
+  reason: string;
+  rivals: Match[];
+}
+
+const SCORE_FLOOR = 0.8;
+const HINT_REACH = 40;
+const HINT_LIMIT = 200;
+/** A shorter old text has too few letters to be told from others by likeness. */
+const LEAST_SIZE = 16;
+
+/** Passes 3 to 6 over the places found; `hint` is a zero-based line. */
+export function decide(view: TextView, old: OldLines, matches: Matches, hint: number | undefined): Accepted | Doubt {
+  const reordered = old.size >= LEAST_SIZE ? reorderedPlace(view, old) : undefined;
+  if (reordered) {
+    if (hint !== undefined && Math.abs(reordered.first - hint) > HINT_LIMIT)
+      return { reason: 'the place is far from line_hint', rivals: [] };
+    return { alignment: reordered, pass: 6, confidence: 0.88 };
+  }
+  const { list, overflow } = matches;
+  const best = list[0];
+  if (!best) return { reason: 'nothing in the file resembles old_string', rivals: [] };
+  const rivals = list.filter((match) => match.score >= SCORE_FLOOR - 0.1 && match.score >= best.score - 0.1);
+  if (overflow) return { reason: 'too many places resemble old_string to compare them all', rivals };
+  const sequence = view.folded();
+  const line = (match: Match) => sequence.numbers[match.pairs[0]!.at]!;
+  const accept = (match: Match, pass: Pass, confidence: number): Accepted => ({
+    alignment: toAlignment(match, old, view),
+    pass,
+    confidence,
+  });
+  const doubt = boundaryDoubt(best, old, sequence);
+  const near = hint === undefined ? undefined : Math.abs(line(best) - hint);
+
+  if (old.size >= LEAST_SIZE && doubt === undefined && (near ?? 0) <= HINT_LIMIT && anchored(best, old, view)) {
+    const anchoredRivals = list.slice(1).filter((match) => sharesAnchors(match, old, view));
+    if (
+      anchoredRivals.length === 0
+        ? best.score - (list[1]?.score ?? 0) >= 0.03
+        : marginHolds(best, list[1]) && best.score >= SCORE_FLOOR
+    ) {
+      return accept(best, 3, Math.min(0.92, 0.85 + 0.07 * best.score));
+    }
+  }
+  if (hint !== undefined && near !== undefined) {
+    const decided = byHint(list, old, line, hint);
+    if (decided) {
+      const unsure = boundaryDoubt(decided, old, sequence);
+      if (unsure === undefined) return accept(decided, 4, Math.min(0.92, decided.score));
+      return { reason: unsure, rivals: rivals.length > 1 ? rivals : [] };
+    }
+    if (near > HINT_LIMIT) return { reason: 'the only place is far from line_hint', rivals: [] };
+  }
+  if (best.score >= SCORE_FLOOR) {
+    if (old.size < LEAST_SIZE)
+      return {
+        reason: 'old_string is too short to be recognised by likeness alone',
+        rivals: rivals.length > 1 ? rivals : [],
+      };
+    if (!marginHolds(best, list[1])) return { reason: 'several places resemble old_string about equally', rivals };
+    if (doubt !== undefined) return { reason: doubt, rivals: [] };
+    return accept(best, 5, Math.min(0.95, best.score));
+  }
+  if (old.size >= LEAST_SIZE && doubt === undefined && best.score >= 0.7) {
+    const overlap = (match: Match) =>
+      tokenOverlap(old.keys, sequence.keys.slice(match.pairs[0]!.at, match.pairs.at(-1)!.at + 1));
+    const own = overlap(best);
+    const second = Math.max(0, ...list.slice(1).map(overlap));
+    if (own >= 0.9 && own - second >= 0.15) return accept(best, 6, Math.min(0.88, own));
+  }
+  return { reason: doubt ?? 'no place resembles old_string closely enough', rivals: rivals.length > 1 ? rivals : [] };
+}
+
+/** Among the places near the hint the best, if it is also the nearest of those that fit about as well. */
+function byHint(
+  list: readonly Match[],
+  old: OldLines,
+  line: (match: Match) => number,
+  hint: number,
+): Match | undefined {
+  if (old.size < LEAST_SIZE / 2) return undefined;
+  const away = (match: Match) => Math.abs(line(match) - hint);
+  const near = list.filter((match) => away(match) <= HINT_REACH && match.score >= SCORE_FLOOR);
+  const top = near[0];
+  if (!top) return undefined;
+  // Somewhere else the text fits clearly better: the hint and the text contradict each other.
+  if (list[0]!.score - top.score > 0.001) return undefined;
+  const equals = near.filter((match) => top.score - match.score <= 0.001);
+  const best = equals.reduce((nearest, match) => (away(match) < away(nearest) ? match : nearest));
+  const rivals = near.filter((match) => match !== best && best.score - match.score < 0.1);
+  return rivals.every((match) => away(match) > away(best)) ? best : undefined;
+}
+
+function anchored(match: Match, old: OldLines, view: TextView): boolean {
+  const count = old.keys.length;
+  if (count < 3) return false;
+  const head = match.pairs[0]!;
+  const tail = match.pairs.at(-1)!;
+  if (head.similarity < 1 || tail.similarity < 1 || isGeneric(old.keys[0]!) || isGeneric(old.keys[count - 1]!))
+    return false;
+  const span = tail.at - head.at + 1;
+  if (span < count * 0.5 || span > count * 1.5 + 2) return false;
+  // Without the anchors themselves, the middle must be alike as well.
+  const keys = view.folded().keys;
+  const middle = match.pairs.slice(1, -1);
+  const size = old.keys.slice(1, -1).reduce((sum, key) => sum + key.length, 0);
+  const alike = middle.reduce(
+    (sum, pair) => sum + pair.similarity * Math.min(old.keys[pair.old]!.length, keys[pair.at]!.length),
+    0,
+  );
+  return size === 0 || alike / size >= 0.7;
+}
+
+function sharesAnchors(match: Match, old: OldLines, view: TextView): boolean {
+  const keys = view.folded().keys;
+  const head = match.pairs[0]!;
+  const tail = match.pairs.at(-1)!;
+  return keys[head.at] === old.keys[0] && keys[tail.at] === old.keys.at(-1);
+}

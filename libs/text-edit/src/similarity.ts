@@ -1,0 +1,55 @@
+import { distance } from 'fastest-levenshtein';
+
+/** 1 for equal texts, 0 for texts with nothing in common; by Levenshtein distance over the longer one. */
+export function similarity(a: string, b: string): number {
+  if (a === b) return 1;
+  const longer = Math.max(a.length, b.length);
+  return longer === 0 ? 1 : 1 - distance(a, b) / longer;
+}
+
+const BUCKETS = 16;
+
+/** Counts of characters in a few buckets: half of the difference of two counts never exceeds the Levenshtein distance. */
+export function letterCounts(text: string): Uint16Array {
+  const counts = new Uint16Array(BUCKETS);
+  for (let i = 0; i < text.length; i++) counts[text.charCodeAt(i) & (BUCKETS - 1)]!++;
+  return counts;
+}
+
+/** A lower bound of the Levenshtein distance from two letter counts. */
+export function distanceBound(a: Uint16Array, b: Uint16Array): number {
+  let more = 0;
+  let less = 0;
+  for (let i = 0; i < BUCKETS; i++) {
+    const difference = a[i]! - b[i]!;
+    if (difference > 0) more += difference;
+    else less -= difference;
+  }
+  return Math.max(more, less);
+}
+
+/** Tokens for comparing and merging: words, runs of blanks, single other characters. */
+export function tokenize(text: string): string[] {
+  return text.match(/[\p{L}\p{N}\p{M}_]+|\s+|[^\p{L}\p{N}\p{M}_\s]/gu) ?? [];
+}
+
+/** Multiset Jaccard index of the tokens of two texts, blanks left out. */
+export function tokenOverlap(a: readonly string[], b: readonly string[]): number {
+  const left = a.flatMap(tokenize).filter(isInk);
+  const right = b.flatMap(tokenize).filter(isInk);
+  const counts = new Map<string, number>();
+  for (const token of left) counts.set(token, (counts.get(token) ?? 0) + 1);
+  let shared = 0;
+  for (const token of right) {
+    const count = counts.get(token) ?? 0;
+    if (count === 0) continue;
+    counts.set(token, count - 1);
+    shared++;
+  }
+  const union = left.length + right.length - shared;
+  return union === 0 ? 0 : shared / union;
+}
+
+function isInk(token: string): boolean {
+  return token.trim() !== '';
+}

@@ -1,0 +1,49 @@
+import { skipBlank, strictExtent } from './json-scan.js';
+import { type JsonReading, isForbidden, readTolerant } from './tolerant-json.js';
+
+const NO_LITERALS = new Map<string, string>();
+const MAY_HOLD_FORBIDDEN_KEY = /__proto__|constructor|\\u/;
+
+/**
+ * Reads the JSON object or list at `start`: strictly where it is strict JSON, else with the repairs of the tolerant
+ * reader. Its end is found by reading, never by searching for a mark, since strings may hold any mark.
+ */
+export function readJson(text: string, start: number, closes?: (at: number) => boolean): JsonReading {
+  const extent = strictExtent(text, start);
+  if (extent.status === 'ok' && !extent.odd) {
+    try {
+      const slice = text.slice(start, extent.end);
+      const value: unknown = JSON.parse(slice);
+      if (MAY_HOLD_FORBIDDEN_KEY.test(slice)) dropForbiddenKeys(value);
+      return { status: 'ok', value, end: extent.end, literals: NO_LITERALS, repairs: [] };
+    } catch {
+      // A raw control character or an invalid escape in a string: the tolerant reader tells them apart.
+    }
+  }
+  const reading = readTolerant(text, start, closes);
+  if (reading.status === 'ok' && extent.status === 'ok' && reading.repairs.length === 0 && !extent.odd) {
+    reading.repairs.push('raw_control_character');
+  }
+  return reading;
+}
+
+/** Reads a whole text that should be one JSON value and nothing else (arguments given as text). */
+export function readJsonText(text: string): JsonReading {
+  const start = skipBlank(text, 0);
+  const first = text[start];
+  // A number or a literal at the very end of a text is complete here: there is nothing more to come.
+  const reading = first === '{' || first === '[' ? readJson(text, start) : readTolerant(`${text}\n`, 0);
+  if (reading.status !== 'ok') return reading;
+  return skipBlank(text, reading.end) >= text.length
+    ? reading
+    : { status: 'bad', at: reading.end, message: 'more text after the end of the JSON' };
+}
+
+function dropForbiddenKeys(value: unknown): void {
+  if (typeof value !== 'object' || value === null) return;
+  for (const key of Object.keys(value)) {
+    const child = (value as Record<string, unknown>)[key];
+    dropForbiddenKeys(key === '__proto__' ? undefined : child);
+    if (!Array.isArray(value) && isForbidden(key, child)) delete (value as Record<string, unknown>)[key];
+  }
+}

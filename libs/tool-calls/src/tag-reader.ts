@@ -1,0 +1,443 @@
+import { type AnswerSink } from './answer-sink.js';
+import { CodeSpans } from './code-spans.js';
+import { type CallBlock, CallBlockReader } from './call-block.js';
+import { CALL_TAGS, REASONING_TAGS, isPartialMark, nameAttribute, opensCall, tagAt } from './marks.js';
+import { readMistral, readPythonic, readTokenMark } from './packs.js';
+import { readJson } from './read-json.js';
+import { shapeCalls } from './call-shape.js';
+import { isBlank, skipBlank } from './json-scan.js';
+import { type Dialect } from './types.js';
+
+const NOWHERE = Number.POSITIVE_INFINITY;
+const REASONING_CLOSE = /<\/(?:think|thinking)\s{0,4}>/gi;
+const FENCE_CALL = /^(?:tool_call|toolcall|tool-call|tool_calls|function_call|invoke)$/i;
+const FENCE_TOOL = /^tool[ \t]{1,8}([\w.:-]{1,128})$/i;
+const WRAPPERS = /^(?:minimax:tool_call|function_calls|antml:function_calls|tool_calls)$/;
+
+const enum State {
+  Text,
+  Reasoning,
+  Fence,
+  /** After a made-up tool result: only the end of a reasoning block, which would take all of it back, still counts. */
+  Dropped,
+}
+
+/** A fence that is the whole answer so far; whether it is a sample or a call shows at the end. */
+interface WholeFence {
+  raw: string;
+  body: string;
+}
+
+/**
+ * Reads text answers in one forward scan: reasoning, inline code, fences and the calls of all tag dialects.
+ * `advance` is given the text that is not consumed yet and says up to where it got.
+ */
+export class TagReader {
+  private state: State;
+  private text = '';
+  private final = false;
+  private readonly spans = new CodeSpans();
+  private readonly blocks: CallBlockReader;
+  private readonly packs: ReadonlySet<Dialect>;
+  /** Whether only blanks and blocks stand before the unconsumed text on its line. */
+  private cleanLine = true;
+  private wholeFence: WholeFence | undefined;
+  private fence: { mark: string; length: number } = { mark: '`', length: 3 };
+  private started = false;
+  // Where the next mark of each kind is; NOWHERE if there is none.
+  private nextLess = -1;
+  private nextTick = -1;
+  private nextTilde = -1;
+  private nextMistral = -1;
+
+  constructor(
+    private readonly sink: AnswerSink,
+    options: { dialects: ReadonlySet<Dialect>; inReasoning?: boolean; insideFence?: boolean },
+  ) {
+    this.packs = options.dialects;
+    this.state = options.inReasoning ? State.Reasoning : State.Text;
+    this.insideFence = options.insideFence ?? false;
+    this.blocks = new CallBlockReader(sink, this.packs);
+  }
+
+  private readonly insideFence: boolean;
+
+  /** Consumes what can be decided; with `final` everything. Returns the index of the first character that is left. */
+  advance(text: string, final: boolean): number {
+    this.text = text;
+    this.final = final;
+    this.spans.reset();
+    this.blocks.start(text, final);
+    this.nextLess = this.nextTick = this.nextTilde = this.nextMistral = -1;
+    let at = 0;
+    for (;;) {
+      const before = at;
+      const state = this.state;
+      if (state === State.Text) at = this.readText(at);
+      else if (state === State.Reasoning) at = this.readReasoning(at);
+      else if (state === State.Fence) at = this.readFence(at);
+      else at = this.readDropped(at);
+      if (at === before && this.state === state) break;
+      if (at >= text.length && this.state === state) break;
+    }
+    if (final) this.finish();
+    return at;
+  }
+
+  private readText(from: number): number {
+    const { text } = this;
+    let at = from;
+    if (!this.started) {
+      const start = skipBlank(text, from);
+      if (start >= text.length && !this.final) return from;
+      this.started = true;
+      if (this.packs.has('pythonic')) {
+        const end = readPythonic(text, start, this.final, this.sink);
+        if (end === 'need') {
+          this.started = false;
+          return from;
+        }
+        if (end >= 0) return end;
+      }
+    }
+    for (;;) {
+      const mark = this.nextMark(at);
+      if (mark === NOWHERE) {
+        this.flush(from, text.length);
+        return text.length;
+      }
+      const step = this.readMark(mark, from);
+      if (step === 'need') {
+        this.flush(from, mark);
+        return mark;
+      }
+      if (step.kind === 'block') return step.end;
+      at = step.end;
+    }
+  }
+
+  /** Looks at one mark; `from` is where the text starts that is not handed out yet. */
+  private readMark(at: number, from: number): Step | 'need' {
+    const code = this.text.charCodeAt(at);
+    if (code === 0x60) return this.readBackticks(at, from);
+    if (code === 0x7e) return this.readTildes(at, from);
+    if (code === 0x5b)
+      return this.readPack(
+        at,
+        from,
+        readMistral(this.text, at, this.final, this.sink, () => this.take(from, at)),
+      );
+    return this.readLess(at, from);
+  }
+
+  private readLess(at: number, from: number): Step | 'need' {
+    const { text } = this;
+    const next = text.charCodeAt(at + 1);
+    if (next === 0x7c || next === 0xff5c) {
+      if (!this.packs.has('kimi') && !this.packs.has('deepseek') && !this.packs.has('pythonic')) return literal(at + 1);
+      if (!this.final && isPartialMark(text, at)) return 'need';
+      return this.readPack(
+        at,
+        from,
+        readTokenMark(text, at, this.final, this.sink, this.packs, () => this.take(from, at)),
+      );
+    }
+    const tag = tagAt(text, at);
+    if (!tag) return !this.final && isPartialMark(text, at) ? 'need' : literal(at + 1);
+    if (CALL_TAGS.has(tag.name)) {
+      if (opensCall(tag))
+        return this.readCall(
+          at,
+          from,
+          this.blocks.tagged(at, tag.end, nameAttribute(tag.rest), this.isCleanLine(at, from)),
+        );
+      if (!tag.closing) return literal(at + 1);
+      this.take(from, at);
+      this.sink.markGap();
+      return block(tag.end);
+    }
+    if (REASONING_TAGS.has(tag.name) && tag.rest.trim() === '') {
+      if (tag.closing) {
+        this.take(from, at);
+        this.releaseFence();
+        this.sink.takeBack();
+      } else {
+        this.flush(from, at);
+        this.state = State.Reasoning;
+      }
+      return block(tag.end);
+    }
+    if (tag.name === 'tool_result' && !tag.closing && /^\s+name=/.test(tag.rest) && this.isCleanLine(at, from)) {
+      this.take(from, at);
+      this.sink.noteFabricated();
+      this.state = State.Dropped;
+      return block(tag.end);
+    }
+    if (tag.name === 'function' && !tag.closing && tag.rest.startsWith('=')) {
+      if (!this.isCleanLine(at, from)) return literal(at + 1);
+      return this.readCall(at, from, this.blocks.bareFunction(at));
+    }
+    if (this.packs.has('invoke') && WRAPPERS.test(tag.name)) {
+      this.take(from, at);
+      this.sink.markGap();
+      return block(tag.end);
+    }
+    return literal(at + 1);
+  }
+
+  private readCall(at: number, from: number, found: CallBlock | 'need'): Step | 'need' {
+    if (found === 'need') return 'need';
+    if (found.kind === 'text') return literal(found.end);
+    this.take(from, at);
+    found.commit();
+    return block(found.end);
+  }
+
+  private readPack(at: number, from: number, end: number | 'need'): Step | 'need' {
+    if (end === 'need') return 'need';
+    if (end < 0) return literal(at + 1);
+    return block(end);
+  }
+
+  private readBackticks(at: number, from: number): Step | 'need' {
+    const { text } = this;
+    let end = at + 1;
+    while (end < text.length && text.charCodeAt(end) === 0x60) end++;
+    if (end === text.length && !this.final) return 'need';
+    const length = end - at;
+    if (length >= 3 && this.isCleanLine(at, from)) {
+      const fence = this.openFence(at, end, '`', from);
+      if (fence !== undefined) return fence;
+    }
+    const close = this.spans.close(text, end, length, this.final);
+    if (close === 'need') return 'need';
+    if (close < 0) return literal(end);
+    this.sink.countQuoted(text.slice(at, close));
+    return literal(close);
+  }
+
+  private readTildes(at: number, from: number): Step | 'need' {
+    const { text } = this;
+    let end = at;
+    while (end < text.length && text.charCodeAt(end) === 0x7e) end++;
+    if (end === text.length && !this.final) return 'need';
+    if (!this.isCleanLine(at, from)) return literal(end);
+    return this.openFence(at, end, '~', from) ?? literal(end);
+  }
+
+  private openFence(at: number, afterMark: number, mark: string, from: number): Step | 'need' | undefined {
+    const { text } = this;
+    let lineEnd = text.indexOf('\n', afterMark);
+    if (lineEnd < 0) {
+      // An info string is short; a long line of other text need not be waited for.
+      if (!this.final && text.length - afterMark < 400) return 'need';
+      lineEnd = text.length;
+    }
+    const info = text.slice(afterMark, lineEnd).trim();
+    if (mark === '`' && info.includes('`')) return undefined;
+    const length = afterMark - at;
+    const bodyStart = Math.min(lineEnd + 1, text.length);
+    const tool = FENCE_TOOL.exec(info)?.[1];
+    if (this.packs.has('fenced') && (tool !== undefined || FENCE_CALL.test(info))) {
+      return this.readCall(at, from, this.blocks.fenced(at, bodyStart, { mark, length }, tool));
+    }
+    if (this.sink.isEmpty && !this.wholeFence && !this.insideFence && skipBlank(text, from) >= at) {
+      const first = skipBlank(text, bodyStart);
+      if (first >= text.length && !this.final) return 'need';
+      if (text[first] === '<' || text[first] === '{') {
+        const close = closingFence(text, bodyStart, mark, length);
+        if (!close || (!this.final && close.end === text.length)) {
+          if (!this.final) return 'need';
+        } else {
+          this.take(from, at);
+          this.wholeFence = { raw: text.slice(at, close.end), body: text.slice(bodyStart, close.at) };
+          this.cleanLine = false;
+          return block(close.end);
+        }
+      }
+    }
+    this.flush(from, bodyStart);
+    this.state = State.Fence;
+    this.fence = { mark, length };
+    return block(bodyStart);
+  }
+
+  private readFence(from: number): number {
+    const { text } = this;
+    const close = closingFence(text, from, this.fence.mark, this.fence.length);
+    if (close && (this.final || close.end < text.length)) {
+      this.sink.countQuoted(text.slice(from, close.at));
+      this.flush(from, close.end);
+      this.state = State.Text;
+      return close.end;
+    }
+    const end = this.final ? text.length : text.lastIndexOf('\n', close ? close.at - 1 : text.length) + 1;
+    if (end <= from) return from;
+    this.sink.countQuoted(text.slice(from, end));
+    this.flush(from, end);
+    return end;
+  }
+
+  private readReasoning(from: number): number {
+    const { text } = this;
+    REASONING_CLOSE.lastIndex = from;
+    const close = REASONING_CLOSE.exec(text);
+    if (close) {
+      this.sink.addReasoning(text.slice(from, close.index));
+      this.sink.endReasoning();
+      this.state = State.Text;
+      return REASONING_CLOSE.lastIndex;
+    }
+    let end = text.length;
+    if (!this.final) {
+      const last = text.lastIndexOf('<');
+      if (last >= from && text.length - last < 24) end = last;
+    }
+    this.sink.addReasoning(text.slice(from, end));
+    return end;
+  }
+
+  private readDropped(from: number): number {
+    const { text } = this;
+    REASONING_CLOSE.lastIndex = from;
+    if (REASONING_CLOSE.test(text)) {
+      this.wholeFence = undefined;
+      this.sink.takeBack();
+      this.state = State.Text;
+      return REASONING_CLOSE.lastIndex;
+    }
+    if (this.final) return text.length;
+    const last = text.lastIndexOf('<');
+    return last >= from && text.length - last < 24 ? last : text.length;
+  }
+
+  private finish(): void {
+    const fence = this.wholeFence;
+    this.wholeFence = undefined;
+    if (!fence) return;
+    if (this.sink.isEmpty && this.callInFence(fence.body)) return;
+    this.sink.countQuoted(fence.raw);
+    this.sink.addText(fence.raw);
+  }
+
+  /** A fence that is the whole answer and holds exactly one call is that call. */
+  private callInFence(body: string): boolean {
+    const start = skipBlank(body, 0);
+    if (body[start] === '{') return this.bareCall(body, start);
+    const probe = this.sink.probe();
+    const options = { dialects: this.packs, insideFence: true };
+    new TagReader(probe, options).advance(body, true);
+    const { text, calls, errors } = probe.result();
+    const one = calls.length + errors.length === 1 && (calls.length === 1 || errors[0]!.kind === 'schema');
+    if (!one || text !== '') return false;
+    new TagReader(this.sink, options).advance(body, true);
+    return true;
+  }
+
+  private bareCall(body: string, start: number): boolean {
+    const reading = readJson(body, start);
+    if (reading.status !== 'ok' || skipBlank(body, reading.end) < body.length) return false;
+    const call = reading.value as Record<string, unknown>;
+    const args = call['arguments'] ?? call['parameters'];
+    const onlyCall = Object.keys(call).every((key) => ['name', 'arguments', 'parameters', 'id', 'type'].includes(key));
+    if (!onlyCall || typeof args !== 'object' || typeof call['name'] !== 'string') return false;
+    if (!this.sink.isRegistered(call['name'])) return false;
+    this.sink.addShaped(shapeCalls(call, reading.literals, body), body);
+    return true;
+  }
+
+  /** Hands out text; a fence that was held back turns out to be a part of a longer answer. */
+  private flush(from: number, to: number): void {
+    if (to <= from) return;
+    const piece = this.text.slice(from, to);
+    if (this.wholeFence && skipBlank(piece, 0) < piece.length) this.releaseFence();
+    this.sink.addText(piece);
+    this.cleanLine = lineIsClean(piece, piece.length, this.cleanLine);
+  }
+
+  /** Hands out the text before a block that is about to be taken out. */
+  private take(from: number, at: number): void {
+    this.flush(from, at);
+    this.releaseFence();
+  }
+
+  private releaseFence(): void {
+    if (!this.wholeFence) return;
+    this.sink.countQuoted(this.wholeFence.raw);
+    this.sink.addText(this.wholeFence.raw);
+    this.wholeFence = undefined;
+  }
+
+  private isCleanLine(at: number, from: number): boolean {
+    for (let before = at - 1; before >= from; before--) {
+      const code = this.text.charCodeAt(before);
+      if (code === 0x0a) return true;
+      if (!isBlank(code)) return false;
+    }
+    return this.cleanLine;
+  }
+
+  private nextMark(at: number): number {
+    if (this.nextLess < at) this.nextLess = find(this.text, '<', at);
+    if (this.nextTick < at) this.nextTick = find(this.text, '`', at);
+    if (this.nextTilde < at) this.nextTilde = this.findTildes(at);
+    let next = Math.min(this.nextLess, this.nextTick, this.nextTilde);
+    if (this.packs.has('mistral')) {
+      if (this.nextMistral < at) this.nextMistral = find(this.text, '[', at);
+      next = Math.min(next, this.nextMistral);
+    }
+    return next;
+  }
+
+  private findTildes(at: number): number {
+    const found = this.text.indexOf('~~~', at);
+    if (found >= 0) return found;
+    // Up to two tildes at the end may become a fence.
+    if (!this.final && this.text.endsWith('~'))
+      return Math.max(at, this.text.length - (this.text.endsWith('~~') ? 2 : 1));
+    return NOWHERE;
+  }
+}
+
+type Step = { kind: 'literal' | 'block'; end: number };
+
+/** It was text: look on after it. */
+function literal(end: number): Step {
+  return { kind: 'literal', end };
+}
+
+/** It was taken out of the text. */
+function block(end: number): Step {
+  return { kind: 'block', end };
+}
+
+function find(text: string, mark: string, at: number): number {
+  const found = text.indexOf(mark, at);
+  return found < 0 ? NOWHERE : found;
+}
+
+function lineIsClean(text: string, end: number, before: boolean): boolean {
+  for (let at = end - 1; at >= 0; at--) {
+    const code = text.charCodeAt(at);
+    if (code === 0x0a) return true;
+    if (!isBlank(code)) return false;
+  }
+  return before;
+}
+
+const CLOSING_FENCE = /^[ \t]*(`{3,}|~{3,})[ \t]*\r?$/gm;
+
+/** The line that closes a fence; `from` must be the start of a line. */
+export function closingFence(
+  text: string,
+  from: number,
+  mark: string,
+  length: number,
+): { at: number; end: number } | undefined {
+  CLOSING_FENCE.lastIndex = from;
+  for (let hit = CLOSING_FENCE.exec(text); hit; hit = CLOSING_FENCE.exec(text)) {
+    const run = hit[1]!;
+    if (run[0] === mark && run.length >= length) return { at: hit.index, end: hit.index + hit[0].length };
+  }
+  return undefined;
+}

@@ -1,0 +1,56 @@
+import { Module } from '@nestjs/common';
+import { ConversationStore } from '@yardmaster/conversation';
+import { connectionOf, PlatformConfigFile, SERVICE, type ServiceContext } from '@yardmaster/service-kit';
+import { DispatcherConfig } from './config.js';
+import { ApprovalPolicy } from './runs/approval-policy.js';
+import { RunCommands } from './runs/commands.js';
+import { Grants } from './runs/grants.js';
+import { Leader } from './runs/leader.js';
+import { MetaTools } from './runs/meta-tools.js';
+import { ModelCall } from './runs/model-call.js';
+import { RunService } from './runs/run.service.js';
+import { RunWorker } from './runs/run-worker.js';
+import { ToolResults } from './runs/tool-results.js';
+import { ToolRound } from './runs/tool-round.js';
+import { ToolSnapshot } from './runs/tool-snapshot.js';
+
+@Module({
+  providers: [
+    { provide: DispatcherConfig, useFactory: (service: ServiceContext) => service.config, inject: [SERVICE] },
+    {
+      provide: ConversationStore,
+      inject: [SERVICE],
+      useFactory: async (service: ServiceContext) => {
+        const store = await ConversationStore.connect({
+          ...connectionOf(service.config),
+          owner: service.instance,
+          mode: 'worker',
+        });
+        service.health.addReadiness('redis', () => store.checkReady().then(() => undefined));
+        service.onClose(() => store.close());
+        return store;
+      },
+    },
+    {
+      provide: PlatformConfigFile,
+      inject: [SERVICE],
+      useFactory: (service: ServiceContext<DispatcherConfig>) => {
+        const file = new PlatformConfigFile(service.config.platformConfig, (problem) => service.log.warn(problem));
+        service.onClose(() => file.close());
+        return file;
+      },
+    },
+    ToolSnapshot,
+    ToolResults,
+    RunCommands,
+    MetaTools,
+    ModelCall,
+    ToolRound,
+    Grants,
+    ApprovalPolicy,
+    RunService,
+    RunWorker,
+    Leader,
+  ],
+})
+export class DispatcherModule {}

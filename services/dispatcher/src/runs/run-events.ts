@@ -1,0 +1,128 @@
+import { type Bus } from '@yardmaster/bus';
+import { messages, type RunEvent, STREAMS, subjects, type TenantId, YardError } from '@yardmaster/contracts';
+
+/** Types of stored events (README, "Events"); deltas travel beside them, unnumbered. */
+export type StoredEventType =
+  | 'run.started'
+  | 'step.started'
+  | 'message.completed'
+  | 'tool.requested'
+  | 'tool.approval_required'
+  | 'tool.started'
+  | 'tool.completed'
+  | 'usage'
+  | 'run.completed'
+  | 'run.failed'
+  | 'run.cancelled'
+  | 'run.incomplete';
+
+export const TERMINAL_EVENTS: ReadonlySet<string> = new Set([
+  'run.completed',
+  'run.failed',
+  'run.cancelled',
+  'run.incomplete',
+]);
+
+/**
+ * The numbered events of one run. Each is published with the expected last sequence of its subject, so two dispatchers
+ * cannot both number them; they leave one after the other, off the path of the loop, and `flush` waits for the last.
+ */
+export class RunEvents {
+  private tail: Promise<void> = Promise.resolve();
+  private failure: unknown;
+  private readonly subject: string;
+  /** Keys of what was already published before this delivery of the run; empty unless it was resumed. */
+  private readonly published: Set<string>;
+  private terminal: boolean;
+
+  private constructor(
+    private readonly bus: Bus,
+    tenant: TenantId,
+    private readonly run: string,
+    private n: number,
+    private sequence: number,
+    published: Set<string>,
+    terminal: boolean,
+  ) {
+    this.subject = subjects.event(tenant, run);
+    this.published = published;
+    this.terminal = terminal;
+  }
+
+  /** For a run that nobody has worked on yet: its subject is empty, and the first publish proves it. */
+  static fresh(bus: Bus, tenant: TenantId, run: string): RunEvents {
+    return new RunEvents(bus, tenant, run, 0, 0, new Set(), false);
+  }
+
+  /** For a run that is taken up again: reads what is there, so that nothing is said twice. */
+  static async resumed(bus: Bus, tenant: TenantId, run: string): Promise<RunEvents> {
+    const published = new Set<string>();
+    let n = 0;
+    let sequence = 0;
+    let terminal = false;
+    for await (const stored of bus.readSubject(STREAMS.events.name, subjects.event(tenant, run), messages.event)) {
+      n = Number(stored.message.n);
+      sequence = stored.sequence;
+      published.add(keyOf(stored.message.type, JSON.parse(stored.message.dataJson) as EventData));
+      terminal ||= TERMINAL_EVENTS.has(stored.message.type);
+    }
+    return new RunEvents(bus, tenant, run, n, sequence, published, terminal);
+  }
+
+  get lastN(): number {
+    return this.n;
+  }
+
+  get hasTerminal(): boolean {
+    return this.terminal;
+  }
+
+  /** Publishes the event unless it was published before; `data` must be plain JSON. Errors surface at `flush`. */
+  emit(type: StoredEventType, data: EventData): void {
+    if (this.terminal) return;
+    const key = keyOf(type, data);
+    if (this.published.has(key)) return;
+    this.published.add(key);
+    if (TERMINAL_EVENTS.has(type)) this.terminal = true;
+    const n = ++this.n;
+    const event = {
+      n: BigInt(n),
+      runId: this.run,
+      type,
+      atMs: BigInt(Date.now()),
+      dataJson: JSON.stringify(data),
+    } satisfies Partial<RunEvent>;
+    this.tail = this.tail.then(async () => {
+      if (this.failure !== undefined) return;
+      try {
+        this.sequence = await this.bus.append(this.subject, messages.event, event, {
+          expectedLastSubjectSequence: this.sequence,
+        });
+      } catch (error) {
+        this.failure = error;
+      }
+    });
+  }
+
+  /** Resolves when everything emitted is stored. Throws what stopped it: CONFLICT means that another dispatcher writes. */
+  async flush(): Promise<void> {
+    await this.tail;
+    if (this.failure !== undefined) {
+      const cause = YardError.from(this.failure);
+      throw new YardError(cause.class, cause.code, `Events of run ${this.run} could not be stored: ${cause.message}`, {
+        cause: this.failure,
+      });
+    }
+  }
+}
+
+export interface EventData {
+  step?: number;
+  call?: string;
+  [key: string]: unknown;
+}
+
+/** One event of a type per step and call: that is what makes a resumed run say nothing twice. */
+function keyOf(type: string, data: EventData): string {
+  return `${type} ${data.step ?? ''} ${data.call ?? ''}`;
+}

@@ -1,0 +1,496 @@
+import { failpoint, HandBack } from '@yardmaster/bus';
+import type { PendingCall, RunError, TerminalState } from '@yardmaster/conversation';
+import {
+  type ChatEnd,
+  type ConversationMessage,
+  type Effect,
+  type ModelList,
+  type StoredToolResult,
+  YardError,
+} from '@yardmaster/contracts';
+import type { DispatcherConfig } from '../config.js';
+import { interpret, type Reading } from './answer.js';
+import type { ApprovalPolicy } from './approval-policy.js';
+import { canonicalJson } from './args-hash.js';
+import { limitReached, type RunUsage } from './limits.js';
+import type { ModelCall } from './model-call.js';
+import type { StoredEventType } from './run-events.js';
+import type { RunPlan } from './run-plan.js';
+import type { RunSession } from './run-session.js';
+import { type CallOutcome, pause, type ToolRound } from './tool-round.js';
+
+export interface LoopParts {
+  config: DispatcherConfig;
+  model: ModelCall;
+  round: ToolRound;
+  approvals: ApprovalPolicy;
+}
+
+/** How the work on a run ended here. */
+export type LoopEnd = { kind: 'ended'; next: string | undefined } | { kind: 'parked' };
+
+/** Rounds in which the model may repair what could not be read, in a row. */
+const REPAIR_ROUNDS = 2;
+/** Tries of a model request that nobody served (a router that restarts), before the run is handed to the queue again. */
+const ROUTER_TRIES = 6;
+
+/**
+ * The agent loop of one run: ask the model, run what it calls, tell it the results, until it calls nothing or a limit
+ * says stop. Every write goes through the session, in an order in which any of them may be the last one: who takes the
+ * run up again reads the record and goes on after it.
+ */
+export class RunLoop {
+  constructor(
+    private readonly parts: LoopParts,
+    private readonly session: RunSession,
+    private readonly plan: RunPlan,
+    private readonly resumed: boolean,
+  ) {}
+
+  async run(): Promise<LoopEnd> {
+    const { session } = this;
+    const deadline = setTimeout(
+      () => session.interrupt('deadline'),
+      Math.max(0, this.plan.limits.deadlineMs - Date.now()),
+    );
+    deadline.unref();
+    try {
+      if (session.record.startedMs === undefined || session.record.state === 'queued') await this.start();
+      session.events.emit('run.started', { conversation_id: session.conversation, model: this.plan.model });
+      let resumed = this.resumed;
+      for (;;) {
+        this.checkOwnership();
+        const stopped = this.stopped();
+        if (stopped !== undefined) return await stopped;
+        if (session.record.pending.length > 0) {
+          const end = await this.toolRound(resumed);
+          if (end !== undefined) return end;
+        } else {
+          const end = await this.modelStep();
+          if (end !== undefined) return end;
+        }
+        resumed = false;
+      }
+    } finally {
+      clearTimeout(deadline);
+    }
+  }
+
+  private async start(): Promise<void> {
+    const { spec } = this.session;
+    const content = spec.inputIsParts
+      ? (JSON.parse(spec.input) as ConversationMessage & { type: 'chat' })['content']
+      : spec.input;
+    await this.session.append([{ type: 'chat', role: 'user', content }], { state: 'running' });
+    failpoint('dispatcher.user.appended');
+  }
+
+  /** After every durable step: does somebody want this process, or this run, to stop? */
+  private checkOwnership(): void {
+    if (this.session.stopReason === 'lost')
+      throw new YardError('CONFLICT', 'YM-FENCED', 'Another dispatcher has taken the conversation.');
+    if (this.session.stopReason === 'shutdown') throw new HandBack();
+  }
+
+  private stopped(): Promise<LoopEnd> | undefined {
+    if (this.session.stopReason === 'cancel' || this.session.record.cancelRequestedMs !== undefined)
+      return this.finish('cancelled', {});
+    if (this.session.stopReason === 'deadline') return this.finish('incomplete', { reason: 'timeout' });
+    return undefined;
+  }
+
+  private get usage(): RunUsage {
+    const { steps, promptTokens, completionTokens, cachedTokens, costUsd } = this.session.record;
+    return { steps, promptTokens, completionTokens, cachedTokens, costUsd };
+  }
+
+  private async modelStep(): Promise<LoopEnd | undefined> {
+    const { session, plan } = this;
+    const limit = limitReached(this.usage, plan.limits, Date.now());
+    if (limit !== undefined) return this.finish('incomplete', { reason: limit.reason, message: limit.message });
+    await this.readSteering();
+    const step = session.record.steps + 1;
+    session.events.emit('step.started', { step });
+
+    let end: ChatEnd;
+    let reading: Reading;
+    try {
+      end = await this.ask(step);
+      failpoint('dispatcher.llm.answered');
+      reading = interpret(end, { step, historySeq: session.seq + 1, tools: plan.tools, definitions: plan.definitions });
+    } catch (error) {
+      if (session.signal.aborted) return undefined; // the loop's head says what that means
+      return this.modelFailed(error);
+    }
+    const used = this.addUsage(end, step);
+    session.events.emit('usage', {
+      step,
+      prompt_tokens: end.usage?.promptTokens ?? 0,
+      completion_tokens: end.usage?.completionTokens ?? 0,
+      cost_usd: end.usage?.costUsd ?? 0,
+      provider: end.provider,
+      model: end.model,
+      dialect: end.dialect,
+      attempts: (end.marks?.attempts ?? []).map(({ provider, model, outcome, status, durationMs }) => ({
+        provider,
+        model,
+        outcome,
+        status,
+        duration_ms: durationMs,
+      })),
+    });
+
+    if (reading.kind === 'final') {
+      if (end.finishReason === 'length')
+        return this.finish('incomplete', { ...used, reason: 'max_output_tokens', output: reading.text }, [
+          reading.message,
+        ]);
+      if (end.finishReason === 'content_filter')
+        return this.finish('incomplete', { ...used, reason: 'content_filter', output: reading.text }, [
+          reading.message,
+        ]);
+      return this.finish('completed', { ...used, output: reading.text }, [reading.message]);
+    }
+    const gaveUp = this.countRepairs(reading);
+    if (gaveUp !== undefined) {
+      const message: ConversationMessage = { type: 'chat', role: 'assistant', content: end.text };
+      return this.finish('incomplete', { ...used, reason: gaveUp, output: end.text }, [message]);
+    }
+    if (reading.kind === 'repair') {
+      await session.append([reading.message, { type: 'chat', role: 'user', content: reading.feedback }], used);
+      return undefined;
+    }
+    const looping = this.countRepeats(reading.calls);
+    if (looping) {
+      const message: ConversationMessage = { type: 'chat', role: 'assistant', content: reading.message.text ?? '' };
+      return this.finish(
+        'incomplete',
+        {
+          ...used,
+          reason: 'loop_detected',
+          message: `The model made the same calls ${this.parts.config.maxRepeats} times in a row.`,
+        },
+        [message],
+      );
+    }
+    await this.requestCalls(reading, used, step);
+    return undefined;
+  }
+
+  /** Stores the assistant's message with its pending calls, and only then says so. */
+  private async requestCalls(
+    reading: Extract<Reading, { kind: 'calls' }>,
+    used: UsageUpdate,
+    step: number,
+  ): Promise<void> {
+    const { session, plan } = this;
+    const calls = await this.parts.approvals.apply(reading.calls, reading.answers, plan.tools, session);
+    session.notes.answers = reading.answers;
+    if (reading.feedback === undefined) delete session.notes.feedback;
+    else session.notes.feedback = reading.feedback;
+    await session.append([reading.message], { ...used, pending: calls });
+    failpoint('dispatcher.assistant.appended');
+    if (reading.message.text !== null && reading.message.text !== '')
+      session.events.emit('message.completed', { step, text: reading.message.text });
+    this.announce(calls, step);
+  }
+
+  private announce(calls: readonly PendingCall[], step: number): void {
+    for (const call of calls)
+      this.session.events.emit('tool.requested', {
+        step,
+        call: call.call,
+        name: call.name,
+        arguments: JSON.parse(call.argumentsJson) as unknown,
+        args_hash: call.argsHash,
+      });
+  }
+
+  private async toolRound(resumed: boolean): Promise<LoopEnd | undefined> {
+    const { session } = this;
+    const step = session.record.steps;
+    if (resumed) this.announce(session.record.pending, step);
+    const parked = await this.settleApprovals(step);
+    if (parked !== undefined) return parked;
+    const calls = session.record.pending;
+    const onOutcome = (call: PendingCall, outcome: CallOutcome) =>
+      session.events.emit('tool.completed', {
+        step,
+        call: call.call,
+        name: call.name,
+        ok: outcome.ok,
+        ...(outcome.ok ? {} : { reason: outcome.reason }),
+        duration_ms: outcome.durationMs,
+        output: outcome.output.slice(0, 2000),
+        ...(outcome.output.length > 2000 ? { output_chars: outcome.output.length } : {}),
+        ...(outcome.verdictJson === '' ? {} : { verdict: JSON.parse(outcome.verdictJson) as unknown }),
+      });
+    const outcomes = await this.parts.round.run(
+      calls,
+      {
+        tenant: session.tenant,
+        run: session.run,
+        conversation: session.conversation,
+        workspace: this.plan.workspace,
+        tools: [...this.plan.tools.keys()],
+        answers: session.notes.answers ?? {},
+        signal: session.signal,
+        onOutcome,
+      },
+      resumed,
+    );
+    this.checkOwnership();
+    if (outcomes.includes(undefined)) return undefined; // cancelled, or out of time: `finish` closes the open calls
+    await this.storeResults(calls, outcomes as CallOutcome[]);
+    failpoint('dispatcher.results.appended');
+    return undefined;
+  }
+
+  /** All results of the round together, in call order: the history is never without an answer to a call. */
+  private async storeResults(calls: readonly PendingCall[], outcomes: readonly CallOutcome[]): Promise<void> {
+    const { session } = this;
+    const items: ConversationMessage[] = [
+      { type: 'tool_results', results: calls.map((call, index) => resultOf(call, outcomes[index]!)) },
+    ];
+    if (session.notes.feedback !== undefined)
+      items.push({ type: 'chat', role: 'user', content: session.notes.feedback });
+    delete session.notes.answers;
+    delete session.notes.feedback;
+    await session.append(items, { pending: [] });
+  }
+
+  /** Calls that wait for a person park the run, unless all of them are decided by now. */
+  private async settleApprovals(step: number): Promise<LoopEnd | undefined> {
+    const { session } = this;
+    const settled = this.parts.approvals.settle(session);
+    for (const call of settled.waiting)
+      session.events.emit('tool.approval_required', {
+        step,
+        call: call.call,
+        name: call.name,
+        arguments: JSON.parse(call.argumentsJson) as unknown,
+        args_hash: call.argsHash,
+        expires_at: call.approvalExpiresMs === undefined ? null : new Date(call.approvalExpiresMs).toISOString(),
+      });
+    if (settled.waiting.length === 0) {
+      if (settled.changed) {
+        await session.append([], { pending: settled.calls, state: 'running' });
+      }
+      return undefined;
+    }
+    await session.events.flush();
+    await session.park({ pending: settled.calls, state: 'waiting_approval' });
+    await this.parts.approvals.parked(session, settled.waiting);
+    return { kind: 'parked' };
+  }
+
+  private async ask(step: number): Promise<ChatEnd> {
+    const { session, plan } = this;
+    const { spec } = session;
+    const request = {
+      conversationId: session.conversation,
+      upToSeq: BigInt(session.seq),
+      system: plan.system,
+      model: plan.model,
+      providers: plan.agent.providers ?? [],
+      modelFallbacks: Object.fromEntries(
+        Object.entries(plan.agent.model_fallbacks ?? {}).map(([model, models]) => [model, { models } as ModelList]),
+      ),
+      tools: [...plan.tools.values()].map((tool) => tool.name),
+      toolChoiceJson: spec.toolChoiceJson ?? '',
+      responseFormatJson: spec.responseFormatJson ?? '',
+      temperature: spec.temperature ?? plan.agent.temperature,
+      maxOutputTokens: spec.maxOutputTokens ?? plan.agent.max_output_tokens,
+      toolDispatcher: spec.toolDispatcher ?? plan.agent.tool_dispatcher ?? 'auto',
+      render: spec.render ?? plan.agent.render ?? '',
+    };
+    const timeoutMs = Math.max(1, Math.min(this.parts.config.modelTimeoutMs, plan.limits.deadlineMs - Date.now()));
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await this.parts.model.ask(
+          { ...request, temperature: request.temperature!, maxOutputTokens: request.maxOutputTokens! },
+          { tenant: session.tenant, run: session.run, step, signal: session.signal, timeoutMs },
+        );
+      } catch (error) {
+        const failure = YardError.from(error);
+        // No answer was given yet, so asking again is safe: the router restarts, or its pod is gone.
+        const again = failure.class === 'UNAVAILABLE' && ROUTER_GONE.has(failure.code) && attempt < ROUTER_TRIES;
+        if (!again || session.signal.aborted) throw failure;
+        await pause(250 * 2 ** attempt, session.signal);
+        if (session.signal.aborted) throw failure;
+      }
+    }
+  }
+
+  private async modelFailed(error: unknown): Promise<LoopEnd | undefined> {
+    const failure = YardError.from(error);
+    if (ROUTER_GONE.has(failure.code) || failure.code === 'YM-STATE-LOST' || failure.code === 'YM-FENCED')
+      throw failure;
+    if (failure.code === 'YM-LLM-MODEL-OUTPUT') {
+      // The server could not read the call that its model wrote: the model hears so, within the budget of repairs.
+      const feedback = `Your last tool call could not be read by the server: ${failure.message}\nNothing was run. Write the call again, as valid JSON.`;
+      const gaveUp = this.countRepairs({ repair: failure.message });
+      if (gaveUp === undefined) {
+        await this.session.append(
+          [
+            { type: 'chat', role: 'assistant', content: '' },
+            { type: 'chat', role: 'user', content: feedback },
+          ],
+          { steps: this.session.record.steps + 1 },
+        );
+        return undefined;
+      }
+      return this.finish('incomplete', { reason: gaveUp });
+    }
+    if (failure.class === 'INTERNAL')
+      this.session.log.error({ run: this.session.run, err: failure.cause ?? failure }, 'a step failed');
+    return this.finish('failed', {
+      error: {
+        class: failure.class,
+        code: failure.code,
+        message: failure.message,
+        ...(failure.details ? { details: failure.details } : {}),
+      },
+    });
+  }
+
+  private addUsage(end: ChatEnd, step: number): UsageUpdate {
+    const before = this.usage;
+    return {
+      steps: step,
+      promptTokens: before.promptTokens + (end.usage?.promptTokens ?? 0),
+      completionTokens: before.completionTokens + (end.usage?.completionTokens ?? 0),
+      cachedTokens: before.cachedTokens + (end.usage?.cachedTokens ?? 0),
+      costUsd: before.costUsd + (end.usage?.costUsd ?? 0),
+    };
+  }
+
+  /** The reason to end the run, when the model could not repair its calls. */
+  private countRepairs(reading: { repair?: string | undefined }): string | undefined {
+    const { notes } = this.session;
+    if (reading.repair === undefined) {
+      notes.repairs = 0;
+      delete notes.lastRepair;
+      return undefined;
+    }
+    const identical = notes.lastRepair === reading.repair;
+    notes.repairs++;
+    notes.lastRepair = reading.repair.slice(0, 2000);
+    return notes.repairs > REPAIR_ROUNDS || identical ? 'unreadable_tool_calls' : undefined;
+  }
+
+  /** True when the same calls were made too often in a row. */
+  private countRepeats(calls: readonly PendingCall[]): boolean {
+    const { session } = this;
+    const fingerprint = calls.map((call) => `${call.name} ${canonicalJson(JSON.parse(call.argumentsJson))}`).join('\n');
+    session.record.repeats = session.notes.lastCalls === fingerprint ? session.record.repeats + 1 : 1;
+    session.notes.lastCalls = fingerprint.slice(0, 4000);
+    return session.record.repeats >= this.parts.config.maxRepeats;
+  }
+
+  /** What the caller said to the running agent becomes part of the conversation before the next answer. */
+  private async readSteering(): Promise<void> {
+    const { session } = this;
+    const waiting = session.record.steering;
+    if (waiting.length === 0) return;
+    await session.append(
+      waiting.map(({ text }) => ({ type: 'chat', role: 'user', content: text })),
+      { steerDone: waiting.at(-1)!.n },
+    );
+    session.record.steering = [];
+  }
+
+  /** The last write, then the terminal event. Open calls are closed first, so the history stays well-formed. */
+  private async finish(
+    state: TerminalState,
+    update: Partial<UsageUpdate> & { reason?: string; message?: string; output?: string; error?: RunError },
+    items: ConversationMessage[] = [],
+  ): Promise<LoopEnd> {
+    const { session } = this;
+    const { message, ...record } = update;
+    const open = session.record.pending;
+    const closing: ConversationMessage[] =
+      open.length === 0
+        ? []
+        : [
+            {
+              type: 'tool_results',
+              results: open.map((call) => resultOf(call, closedBy(state, call.effect as Effect))),
+            },
+          ];
+    const step = record.steps ?? session.record.steps;
+    for (const call of open)
+      session.events.emit('tool.completed', {
+        step,
+        call: call.call,
+        name: call.name,
+        ok: false,
+        reason: state === 'cancelled' ? 'cancelled' : 'not_finished',
+        duration_ms: 0,
+      });
+    const written = await session.finish([...closing, ...items], {
+      ...record,
+      state,
+      pending: [],
+      repeats: session.record.repeats,
+    });
+    failpoint('dispatcher.final.appended');
+    sayEnd(session, written.state as TerminalState, step, { ...record, ...(message === undefined ? {} : { message }) });
+    await session.events.flush();
+    failpoint('dispatcher.terminal.published');
+    return { kind: 'ended', next: written.next };
+  }
+}
+
+type UsageUpdate = Pick<RunUsage, 'steps' | 'promptTokens' | 'completionTokens' | 'cachedTokens' | 'costUsd'>;
+
+/** Codes that say that no router answered: the run goes back to the queue, it does not fail. */
+const ROUTER_GONE = new Set([
+  'YM-NO-RESPONDERS',
+  'YM-STREAM-GAP',
+  'YM-STREAM-CUT',
+  'YM-STREAM-SILENT',
+  'YM-SHUTDOWN',
+  'YM-READER-GONE',
+]);
+
+/** The terminal events of a run; also said again when a dispatcher died between the last write and its event. */
+export function sayEnd(
+  session: Pick<RunSession, 'events' | 'record'>,
+  state: TerminalState,
+  step: number,
+  end: { reason?: string; message?: string; output?: string; error?: RunError },
+): void {
+  if (end.output !== undefined && state !== 'failed')
+    session.events.emit('message.completed', { step, text: end.output, final: true });
+  const { steps, promptTokens, completionTokens, costUsd } = session.record;
+  const type: StoredEventType = `run.${state}`;
+  session.events.emit(type, {
+    usage: { prompt_tokens: promptTokens, completion_tokens: completionTokens, cost_usd: costUsd },
+    steps,
+    ...(end.output === undefined ? {} : { output: end.output }),
+    ...(end.reason === undefined ? {} : { reason: end.reason }),
+    ...(end.message === undefined ? {} : { message: end.message }),
+    ...(end.error === undefined ? {} : { error: end.error }),
+  });
+}
+
+function resultOf(call: PendingCall, outcome: CallOutcome): StoredToolResult {
+  return { tool_call_id: call.providerId, name: call.name, ok: outcome.ok, content: outcome.output };
+}
+
+function closedBy(state: TerminalState, effect: Effect): CallOutcome {
+  const text =
+    state === 'cancelled'
+      ? 'Cancelled by the caller before a result arrived.'
+      : 'The run ended before a result arrived.';
+  const unsure = effect === 'read' ? '' : ' It may have been carried out in part.';
+  return {
+    ok: false,
+    output: text + unsure,
+    reason: state,
+    durationMs: 0,
+    verdictJson: '',
+    outcomeUnknown: effect !== 'read',
+  };
+}

@@ -1,0 +1,86 @@
+import type { AgentConfig, PlatformConfig } from '@yardmaster/service-kit';
+import type { RunRecord } from '@yardmaster/conversation';
+import { type StartRun, type TenantId, type Tool, YardError } from '@yardmaster/contracts';
+import type { ToolDefinition } from '@yardmaster/tool-calls';
+import type { RunLimits } from './limits.js';
+import type { ToolSnapshot } from './tool-snapshot.js';
+
+/** What a run is made of, once its specification, its agent and the platform's configuration are put together. */
+export interface RunPlan {
+  agent: AgentConfig;
+  model: string;
+  system: string;
+  /** By the name that models know; meta tools lose their underscores. */
+  tools: ReadonlyMap<string, Tool>;
+  definitions: readonly ToolDefinition[];
+  limits: RunLimits;
+  workspace: string;
+}
+
+export interface PlanDefaults {
+  maxIterations: number;
+  runTimeoutMs: number;
+}
+
+/** Meta tools are registered with underscores, closed to tenants, and shown without. */
+export const exposedName = (registered: string) => registered.replace(/^__/, '');
+
+/** Throws NOT_FOUND when the agent or a tool that the run names is not there. */
+export function planRun(
+  spec: StartRun,
+  record: RunRecord,
+  config: PlatformConfig,
+  tools: Pick<ToolSnapshot, 'find' | 'all'>,
+  defaults: PlanDefaults,
+): RunPlan {
+  const agent = agentOf(spec, config);
+  const named = spec.tools.length > 0 ? spec.tools : agent.tools;
+  const found = new Map<string, Tool>();
+  if (named === undefined) {
+    for (const tool of tools.all(record.tenant).values()) if (tool.kind !== 'meta') found.set(tool.name, tool);
+  } else for (const name of named) found.set(exposedName(name), findTool(record.tenant, name, tools));
+  const limits = spec.limits;
+  const timeoutMs =
+    limits?.timeoutS !== undefined
+      ? limits.timeoutS * 1000
+      : agent.limits?.timeout_s !== undefined
+        ? agent.limits.timeout_s * 1000
+        : defaults.runTimeoutMs;
+  return {
+    agent,
+    model: spec.model ?? agent.model ?? config.routing.default_model ?? '',
+    system: spec.system ?? agent.system ?? '',
+    tools: found,
+    definitions: [...found].map(([name, tool]) => ({
+      name,
+      description: tool.description,
+      parameters: JSON.parse(tool.parametersJson) as Record<string, unknown>,
+    })),
+    limits: {
+      maxIterations: limits?.maxIterations ?? agent.limits?.max_iterations ?? defaults.maxIterations,
+      maxTokens: limits?.maxTokens !== undefined ? Number(limits.maxTokens) : agent.limits?.max_tokens,
+      maxCostUsd: limits?.maxCostUsd ?? agent.limits?.max_cost_usd,
+      deadlineMs: record.createdMs + timeoutMs,
+    },
+    workspace: spec.workspace ?? 'default',
+  };
+}
+
+function agentOf(spec: StartRun, config: PlatformConfig): AgentConfig {
+  if (spec.agent === undefined) return {};
+  const agent = config.agents[spec.agent];
+  if (agent === undefined)
+    throw new YardError('NOT_FOUND', 'YM-AGENT-UNKNOWN', `There is no agent "${spec.agent}".`, {
+      details: { name: spec.agent, known: Object.keys(config.agents) },
+    });
+  return agent;
+}
+
+function findTool(tenant: TenantId, name: string, tools: Pick<ToolSnapshot, 'find' | 'all'>): Tool {
+  const tool = tools.find(tenant, name) ?? tools.find(tenant, `__${name}`);
+  if (tool === undefined)
+    throw new YardError('NOT_FOUND', 'YM-TOOL-UNKNOWN', `There is no tool "${name}".`, {
+      details: { name, known: [...tools.all(tenant).keys()].filter((known) => !known.startsWith('__')).sort() },
+    });
+  return tool;
+}

@@ -1,0 +1,142 @@
+import type { ConversationStore, RunRecord, RunUpdate, TerminalState, Written } from '@yardmaster/conversation';
+import type { ConversationMessage, StartRun, TenantId } from '@yardmaster/contracts';
+import { YardError } from '@yardmaster/contracts';
+import type { Logger } from '@yardmaster/service-kit';
+import type { RunEvents } from './run-events.js';
+
+/** Why the work on a run was broken off from outside. */
+export type StopReason = 'cancel' | 'lost' | 'shutdown' | 'deadline';
+
+/** The loop's own notes in the run record: what a resumed run must know and nobody else needs. */
+export interface LoopNotes {
+  /** Rounds of repair in a row without a readable answer. */
+  repairs: number;
+  /** What the last repair round was about; the same again ends the run. */
+  lastRepair?: string;
+  /** Hash of the last round's calls, for the detection of loops. */
+  lastCalls?: string;
+  /** Calls of the pending round that have their answer without being run. */
+  answers?: Record<string, { output: string; reason: string }>;
+  /** Feedback on calls that had no readable form, to follow the results of the pending round. */
+  feedback?: string;
+  /** Stream sequence numbers are not kept here: they are read from the stream itself. */
+  deadlineMs?: number;
+}
+
+/** One conversation while this process owns it: its fence and sequence, its run's record, and the one way to write. */
+export class RunSession {
+  readonly tenant: TenantId;
+  readonly conversation: string;
+  readonly run: string;
+  readonly stop = new AbortController();
+  seq: number;
+  record: RunRecord;
+  notes: LoopNotes;
+  private renewing: NodeJS.Timeout | undefined;
+
+  constructor(
+    private readonly store: ConversationStore,
+    readonly log: Logger,
+    readonly spec: StartRun,
+    readonly fence: number,
+    seq: number,
+    record: RunRecord,
+    readonly events: RunEvents,
+    private readonly leaseMs: number,
+  ) {
+    this.tenant = record.tenant;
+    this.conversation = record.conversation;
+    this.run = record.id;
+    this.seq = seq;
+    this.record = record;
+    this.notes = {
+      repairs: 0,
+      ...(record.loopJson === undefined ? {} : (JSON.parse(record.loopJson) as Partial<LoopNotes>)),
+    };
+  }
+
+  get ref() {
+    return { tenant: this.tenant, conversation: this.conversation, run: this.run };
+  }
+
+  get signal(): AbortSignal {
+    return this.stop.signal;
+  }
+
+  get stopReason(): StopReason | undefined {
+    return this.stop.signal.aborted ? (this.stop.signal.reason as StopReason) : undefined;
+  }
+
+  /** Breaks off what is being waited for; the first reason stays. */
+  interrupt(reason: StopReason): void {
+    if (!this.stop.signal.aborted) this.stop.abort(reason);
+  }
+
+  /** Keeps the lease while the session lasts; losing it stops everything. */
+  keepLease(): void {
+    this.renewing = setInterval(() => {
+      this.store.renew({ ...this.ref, fence: this.fence, leaseMs: this.leaseMs }).catch((error: unknown) => {
+        if (YardError.is(error) && error.class === 'CONFLICT') {
+          this.log.warn({ run: this.run }, 'this dispatcher lost the conversation to another one');
+          this.interrupt('lost');
+        }
+      });
+    }, this.leaseMs / 3);
+    this.renewing.unref();
+  }
+
+  /** Writes items and record together; the only way in which this session changes anything. */
+  async append(items: ConversationMessage[], update: RunUpdate): Promise<void> {
+    const loopJson = JSON.stringify(this.notes);
+    this.seq = await this.store.append({
+      ...this.ref,
+      fence: this.fence,
+      expectedSeq: this.seq,
+      items,
+      record: { ...update, loopJson, lastEvent: this.events.lastN },
+    });
+    this.record = { ...this.record, ...update, loopJson, attempts: 0 };
+  }
+
+  /** Writes the last items and the terminal state, and gives the conversation to the run that waits for it. */
+  async finish(items: ConversationMessage[], update: RunUpdate & { state: TerminalState }): Promise<Written> {
+    const written = await this.store.finish({
+      ...this.ref,
+      fence: this.fence,
+      expectedSeq: this.seq,
+      items,
+      record: update,
+    });
+    clearInterval(this.renewing);
+    this.seq = written.seq;
+    this.record = { ...this.record, ...update, state: written.state };
+    return written;
+  }
+
+  /** Writes items and record, and gives the lease back: nobody waits for a parked run. */
+  async park(update: RunUpdate): Promise<void> {
+    await this.store.append({
+      ...this.ref,
+      fence: this.fence,
+      expectedSeq: this.seq,
+      items: [],
+      record: { ...update, loopJson: JSON.stringify(this.notes), lastEvent: this.events.lastN },
+      release: true,
+    });
+    clearInterval(this.renewing);
+  }
+
+  /** Ends the ownership without ending the run; safe when it was lost already. */
+  async release(handBack: boolean): Promise<void> {
+    clearInterval(this.renewing);
+    await this.store.release({ ...this.ref, fence: this.fence, handBack }).catch((error: unknown) => {
+      if (!YardError.is(error) || error.class !== 'CONFLICT')
+        this.log.warn({ run: this.run, err: error }, 'the lease could not be given back; it will expire');
+    });
+  }
+
+  /** Stops renewing without giving the lease back (the store is gone, or somebody else owns it). */
+  abandon(): void {
+    clearInterval(this.renewing);
+  }
+}

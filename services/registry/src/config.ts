@@ -1,0 +1,4 @@
+import { ServiceConfig } from '@yardmaster/service-kit';
+
+/** The registry has the shared variables only. */
+export class RegistryConfig extends ServiceConfig {}

@@ -1,0 +1,229 @@
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Bus, ensureTopology } from '@yardmaster/bus';
+import { connectRedis, loadFunctions } from '@yardmaster/conversation';
+import { BUILT_IN_EXECUTORS, BUCKETS, redisUsers, tenantId } from '@yardmaster/contracts';
+import { type NatsServer, natsTable, type RedisServer, startNats, startRedis } from '@yardmaster/local-stack';
+import { newApiKey } from './api-key.js';
+import { serviceEntry, stackFile, type StackFile, stateFolder } from './checkout.js';
+import type { FoundModel } from './model-search.js';
+import { ServiceProcess } from './service-process.js';
+
+export interface StackOptions {
+  model: FoundModel;
+  /** Preferred API port; another one is taken when it is in use. */
+  apiPort?: number;
+  logLevel?: string;
+  /** Extra variables for all services (tests shorten times with them). */
+  env?: NodeJS.ProcessEnv;
+  /** Extra variables for one service, such as a failpoint. */
+  serviceEnv?: Partial<Record<string, NodeJS.ProcessEnv>>;
+  /** Several processes of a service; 1 where nothing is said. */
+  replicas?: Partial<Record<string, number>>;
+  executors?: readonly string[];
+  share?: number;
+  ackWaitMs?: number;
+  /** Told as things come up, go down, or are noteworthy. */
+  onProgress: (event: { what: string; state: 'ready' | 'died' | 'note'; ms?: number; words?: string }) => void;
+}
+
+const READY_MS = 60_000;
+const SERVICE_GRACE_MS = 10_000;
+export const DEFAULT_API_PORT = 4400;
+/** The tenant of local stacks. */
+export const DEMO_TENANT = 'demo';
+
+/** Which services have a Redis login, and the order in which they come up: who is asked before who asks. */
+const SERVICES: readonly { name: string; redis: boolean; executor?: string }[] = [
+  { name: 'registry', redis: false },
+  { name: 'router', redis: true },
+  { name: 'executor-files', redis: false, executor: 'files' },
+  { name: 'executor-shell', redis: false, executor: 'shell' },
+  { name: 'dispatcher', redis: true },
+  { name: 'api', redis: true },
+];
+
+/** All of Yardmaster on this machine: real nats-server and redis-server with generated logins, and every service. */
+export class LocalStack {
+  private readonly processes = new Map<string, ServiceProcess>();
+  private stopped: Promise<void> | undefined;
+
+  private constructor(
+    private readonly options: StackOptions,
+    readonly nats: NatsServer,
+    readonly redis: RedisServer,
+    readonly file: StackFile,
+  ) {}
+
+  /** Starts everything; on any failure what was started is ended again. */
+  static async start(options: StackOptions): Promise<LocalStack> {
+    const state = stateFolder();
+    for (const folder of ['data', 'logs', 'secrets', 'workspaces'])
+      mkdirSync(join(state, folder), { recursive: true, mode: 0o700 });
+    const kinds = options.executors ?? BUILT_IN_EXECUTORS;
+    const began = performance.now();
+    const [nats, redis] = await Promise.all([
+      startNats({ accounts: natsTable(kinds), dir: join(state, 'data', 'nats') }),
+      startRedis({ users: redisUsers(), dir: join(state, 'data', 'redis') }),
+    ]);
+    options.onProgress({ what: 'nats-server, redis-server', state: 'ready', ms: performance.now() - began });
+    const key = newApiKey(tenantId(DEMO_TENANT));
+    const file: StackFile = {
+      pid: process.pid,
+      api_url: '',
+      api_key: key.text,
+      nats_url: nats.urlFor('setup'),
+      redis_url: redis.urlFor('bootstrap'),
+      console_url: '',
+      services: {},
+      started_at: new Date().toISOString(),
+      model: { name: options.model.model, demo: options.model.demo },
+      logs: join(state, 'logs'),
+    };
+    const stack = new LocalStack(options, nats, redis, file);
+    try {
+      await stack.setUp(kinds, key);
+      await stack.startServices();
+      return stack;
+    } catch (error) {
+      await stack.stop();
+      throw error;
+    }
+  }
+
+  /** Streams, buckets, Redis functions, and the key of the demo tenant: what an installation does once. */
+  private async setUp(kinds: readonly string[], key: ReturnType<typeof newApiKey>): Promise<void> {
+    const bus = await Bus.connect({ url: this.nats.url, ...this.nats.login('setup'), log: silent });
+    try {
+      const report = await ensureTopology(bus, {
+        kinds,
+        ...(this.options.share === undefined ? {} : { share: this.options.share }),
+        ...(this.options.ackWaitMs === undefined ? {} : { ackWaitMs: this.options.ackWaitMs }),
+      });
+      for (const problem of report.problems)
+        this.options.onProgress({ what: 'streams', state: 'note', words: problem });
+      await bus.kv(BUCKETS.tenants).put(key.entryName, new TextEncoder().encode(JSON.stringify(key.entry)));
+    } finally {
+      await bus.close();
+    }
+    await this.loadFunctions();
+    writeFileSync(join(stateFolder(), 'config.yaml'), this.options.model.yaml, { mode: 0o600 });
+  }
+
+  /** Runs at every start of Redis: without an append-only file its functions are gone with it. */
+  async loadFunctions(): Promise<void> {
+    const redis = connectRedis({ url: this.redis.urlFor('bootstrap') });
+    try {
+      await loadFunctions(redis);
+    } finally {
+      redis.disconnect();
+    }
+  }
+
+  private async startServices(): Promise<void> {
+    await Promise.all(
+      SERVICES.flatMap((service) =>
+        Array.from({ length: this.options.replicas?.[service.name] ?? 1 }, (_, index) =>
+          this.startService(service, index),
+        ),
+      ),
+    );
+    this.writeFile();
+  }
+
+  private async startService(service: (typeof SERVICES)[number], index: number): Promise<void> {
+    const name = index === 0 ? service.name : `${service.name}-${index + 1}`;
+    const began = performance.now();
+    const child = new ServiceProcess({
+      name,
+      entry: serviceEntry(service.name),
+      env: this.environment(service, index),
+      log: join(stateFolder(), 'logs', `${name}.log`),
+      onReady: (line) => {
+        this.file.services[name] = line.pid;
+        if (service.name === 'api' && index === 0 && line.api_url !== undefined) {
+          this.file.api_url = line.api_url;
+          this.file.console_url = `${line.api_url}/console/`;
+        }
+        if (this.file.api_url !== '') this.writeFile();
+        this.options.onProgress({ what: name, state: 'ready', ms: performance.now() - began });
+      },
+      onDeath: (exit) => this.options.onProgress({ what: name, state: 'died', words: `${exit}; it is started again` }),
+    });
+    this.processes.set(name, child);
+    await child.start(READY_MS);
+  }
+
+  private environment(service: (typeof SERVICES)[number], index: number): NodeJS.ProcessEnv {
+    const { nats, redis, options } = this;
+    const user = service.executor === undefined ? service.name : `executor-${service.executor}`;
+    return {
+      ...withoutOurs(process.env),
+      YM_NATS_URL: nats.url,
+      YM_NATS_USER: user,
+      YM_NATS_PASSWORD_FILE: secretFile(`nats-${user}`, nats.login(user).pass),
+      ...(service.redis
+        ? {
+            YM_REDIS_URL: redis.url,
+            YM_REDIS_USER: service.name,
+            YM_REDIS_PASSWORD_FILE: secretFile(
+              `redis-${service.name}`,
+              decodeURIComponent(new URL(redis.urlFor(service.name)).password),
+            ),
+          }
+        : {}),
+      YM_CONFIG: join(stateFolder(), 'config.yaml'),
+      YM_WORKSPACES: join(stateFolder(), 'workspaces'),
+      YM_LOG_LEVEL: options.logLevel ?? 'info',
+      YM_PARENT_PID: String(process.pid),
+      YM_HOST: '127.0.0.1',
+      YM_DRAIN_MS: String(SERVICE_GRACE_MS - 2_000),
+      ...(service.name === 'api'
+        ? { YM_API_PORT: String(index === 0 ? (options.apiPort ?? DEFAULT_API_PORT) : 0), YM_API_PORT_FALLBACK: 'true' }
+        : {}),
+      ...options.env,
+      ...options.serviceEnv?.[service.name],
+    };
+  }
+
+  get pids(): ReadonlyMap<string, number | undefined> {
+    return new Map([...this.processes].map(([name, child]) => [name, child.pid]));
+  }
+
+  private writeFile(): void {
+    if (this.stopped === undefined)
+      writeFileSync(stackFile(), `${JSON.stringify(this.file, null, 2)}\n`, { mode: 0o600 });
+  }
+
+  /** Services first, in the reverse of their order, so that nothing in flight loses who it waits for; then the servers. */
+  stop(): Promise<void> {
+    return (this.stopped ??= this.end());
+  }
+
+  private async end(): Promise<void> {
+    rmSync(stackFile(), { force: true });
+    const order = SERVICES.map(({ name }) => name).reverse();
+    for (const name of order)
+      await Promise.all(
+        [...this.processes]
+          .filter(([process]) => process === name || (process.startsWith(`${name}-`) && /-\d+$/.test(process)))
+          .map(([, child]) => child.stop(SERVICE_GRACE_MS)),
+      );
+    await Promise.all([this.nats.stop(), this.redis.stop()]);
+    rmSync(join(stateFolder(), 'secrets'), { recursive: true, force: true });
+  }
+}
+
+const silent = { debug() {}, info() {}, warn() {}, error() {} };
+
+function secretFile(name: string, secret: string): string {
+  const file = join(stateFolder(), 'secrets', name);
+  writeFileSync(file, secret, { mode: 0o600 });
+  return file;
+}
+
+/** Variables of an outer Yardmaster would mislead the services of this stack; keys of providers pass. */
+function withoutOurs(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const ours = new Set(['YM_NATS_SERVER', 'YM_REDIS_SERVER', 'YM_BWRAP']);
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith('YM_') || ours.has(name)));
+}
