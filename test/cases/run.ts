@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import type { Suite } from './suite.ts';
 
 const SUITES: Record<string, () => Promise<{ suite: Suite }>> = {
+  validate: () => import('./suites/validate.ts'),
   'toolcalls-parse': () => import('./suites/toolcalls-parse.ts'),
   edits: () => import('./suites/edits.ts'),
   ssrf: () => import('./suites/ssrf.ts'),

@@ -16,3 +16,4 @@ export { isInexactInteger, numberLiterals } from './number-literals.js';
 export { MAX_ARGUMENT_BYTES, MAX_ARGUMENT_DEPTH, forbiddenKey, nestingOf } from './argument-limits.js';
 export { neutralise, neutraliseDeep } from './control-tokens.js';
 export { linearPattern } from './linear-pattern.js';
+export { type GateCode, type GateOptions, type GateVerdict, SCHEMA_LIMITS, gateSchema } from './schema-gate.js';
