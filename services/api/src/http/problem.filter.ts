@@ -1,6 +1,6 @@
-import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException, Inject } from '@nestjs/common';
+import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException } from '@nestjs/common';
 import { YardError } from '@yardmaster/contracts';
-import { type Logger, LOGGER } from '@yardmaster/service-kit';
+import type { Logger } from '@yardmaster/service-kit';
 import type { FastifyReply } from 'fastify';
 
 import { isOpenAiPath, statusOf, toOpenAiError, toProblem } from './problem.js';
@@ -9,7 +9,7 @@ import type { ApiRequest } from './request.js';
 /** Every error of every route, in one shape. */
 @Catch()
 export class ProblemFilter implements ExceptionFilter {
-  constructor(@Inject(LOGGER) private readonly logger: Logger) {}
+  constructor(private readonly logger: Logger) {}
 
   catch(exception: unknown, host: ArgumentsHost): void {
     const http = host.switchToHttp();

@@ -63,12 +63,17 @@ export class KnownNames {
     for (const chains of [routing.model_fallbacks, ...Object.values(agents).map((agent) => agent.model_fallbacks)])
       for (const [model, others] of Object.entries(chains ?? {})) [model, ...others].forEach(add);
     for (const agent of Object.values(agents)) add(agent.model);
-    const answer = await this.bus.request(Router.providers, tenant, {}, { timeoutMs: this.config.rpcTimeoutMs });
-    add(answer.defaultModel);
-    for (const provider of answer.providers) provider.models.forEach(add);
-    const open = answer.providers.some(({ models }) => models.length === 0);
-    this.models = { names, open, at: Date.now() };
-    return this.models;
+    let open = true;
+    try {
+      const answer = await this.bus.request(Router.providers, tenant, {}, { timeoutMs: this.config.rpcTimeoutMs });
+      add(answer.defaultModel);
+      for (const provider of answer.providers) provider.models.forEach(add);
+      open = answer.providers.some(({ models }) => models.length === 0);
+    } catch (error) {
+      // A run may be queued while no router is up: it will be told about the model then.
+      if (!YardError.is(error) || (error.class !== 'UNAVAILABLE' && error.class !== 'TIMEOUT')) throw error;
+    }
+    return (this.models = { names, open, at: Date.now() });
   }
 }
 

@@ -7,6 +7,7 @@ import { IsIn, IsInt, IsOptional, IsString, Matches, Max, MaxLength, Min } from 
 import type { FastifyReply } from 'fastify';
 import { Needs } from '../auth/roles.guard.js';
 import { ApiConfig } from '../config.js';
+import { PageQuery } from '../http/page.query.js';
 import { type ApiRequest, type Caller, CurrentCaller } from '../http/request.js';
 import { Obeys } from '../http/rules.js';
 import { SSE_HEADERS, streamEvents } from './event-stream.js';
@@ -14,22 +15,6 @@ import { RunFeeds } from './run-feeds.js';
 import { runView } from './run-view.js';
 import { RunsService } from './runs.service.js';
 import { StartRunDto } from './start-run.dto.js';
-
-export class PageQuery {
-  @ApiPropertyOptional({ minimum: 1, maximum: 200, default: 50 })
-  @IsOptional()
-  @Type(() => Number)
-  @IsInt()
-  @Min(1)
-  @Max(200)
-  limit?: number;
-
-  @ApiPropertyOptional({ description: '`next_cursor` of the page before.' })
-  @IsOptional()
-  @IsString()
-  @MaxLength(200)
-  cursor?: string;
-}
 
 export class ListRunsQuery extends PageQuery {
   @ApiPropertyOptional({ format: 'uuid' })
