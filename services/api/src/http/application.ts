@@ -88,13 +88,16 @@ export async function createApi(
   return app;
 }
 
-/** Listens on the configured port; `listening` of the answer says where. */
-export async function listen(
-  app: NestFastifyApplication,
-  { config }: { config: ApiConfig },
-): Promise<NestFastifyApplication & { listening: { url: string } }> {
+/** An api that listens. */
+export interface ListeningApi {
+  listening: { url: string };
+  close(): Promise<void>;
+}
+
+/** Listens on the configured port. */
+export async function listen(app: NestFastifyApplication, { config }: { config: ApiConfig }): Promise<ListeningApi> {
   await app.listen(config.port, config.host);
   const { port } = app.getHttpServer().address() as AddressInfo;
   const host = config.host === '0.0.0.0' ? '127.0.0.1' : config.host;
-  return Object.assign(app, { listening: { url: `http://${host}:${port}` } });
+  return { listening: { url: `http://${host}:${port}` }, close: () => app.close() };
 }
