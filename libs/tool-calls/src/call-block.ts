@@ -242,7 +242,10 @@ export class CallBlockReader {
     const close = this.closeAfterFence(skipBlank(text, from));
     if (close === 'need' || close >= 0) return close;
     const after = skipBlank(text, from);
-    if (text[after] === '<') return from;
+    if (text[after] === '<') {
+      // The answer may have been cut inside of the close tag.
+      return this.final && '</tool_call>'.startsWith(text.slice(after, after + 13)) ? text.length : from;
+    }
     TAIL.lastIndex = after;
     if (TAIL.test(text)) {
       const tail = callCloseAt(text, TAIL.lastIndex);
