@@ -13,7 +13,7 @@ export function mergeLine(oldLine: string, newLine: string, fileLine: string): s
   if (oldLine === fileLine || newLine === fileLine) return newLine;
   const file = fileLine.replace(INVISIBLE, '');
   const foldedOnly = fold(oldLine).replace(/\s+/g, ' ') === fold(file).replace(/\s+/g, ' ');
-  if (!foldedOnly && similarity(oldLine, file) < 0.85) return newLine;
+  if (!foldedOnly && similarity(oldLine, file) < 0.6) return newLine;
   const old = tokenize(oldLine);
   const form: (string | undefined)[] = new Array<string | undefined>(old.length);
   const inserted = new Map<number, string>();
