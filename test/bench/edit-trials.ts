@@ -15,6 +15,8 @@ export interface Trial {
   hintOffset?: number;
   /** The file after the intended edit; absent when the block is not in this file. */
   truth?: string;
+  /** As `truth`, with swapped lines in the file's order: nobody can say which of the two is meant. */
+  otherTruth?: string;
   /** Offsets of the true block. */
   from: number;
   to: number;
@@ -28,6 +30,7 @@ export interface Trial {
 
 /** One line of the block: as it is in the old text, and as it is in the new text after the intended edit. */
 interface Item {
+  swapped?: boolean;
   old?: string;
   next?: string;
   /** The line in the file before and after the intended edit; absent for a line that only the model believes in. */
@@ -99,6 +102,8 @@ const NAMES = [
   'nextItem',
   'settings',
 ];
+// Apart from the names above, or what the model sends could name the twin.
+const TWIN_NAMES = ['alpha', 'wagon', 'signalBox', 'depot', 'carriage', 'laneCount', 'spare', 'freight'];
 const WORDS = [
   'how',
   'the',
@@ -162,7 +167,9 @@ const CONTENT: Record<string, (random: Random, items: Item[]) => boolean> = {
     return true;
   },
   'comment dropped': (_random, items) => {
-    const at = items.findIndex((one) => one.edited !== true && one.old !== undefined && isComment(one.old));
+    const at = items.findIndex(
+      (one) => one.edited !== true && one.swapped !== true && one.old !== undefined && isComment(one.old),
+    );
     if (at < 0 || items.length < 4) return false;
     items[at] = { was: items[at]!.was!, will: items[at]!.will! };
     return true;
@@ -182,8 +189,8 @@ const CONTENT: Record<string, (random: Random, items: Item[]) => boolean> = {
     const at = pick(random, places);
     // The model sends the lines in its own order in both texts, so that order is what it asks for.
     const [a, b] = [items[at]!, items[at + 1]!];
-    items[at] = { old: b.old!, next: b.next!, was: a.was!, will: b.will! };
-    items[at + 1] = { old: a.old!, next: a.next!, was: b.was!, will: a.will! };
+    items[at] = { old: b.old!, next: b.next!, was: a.was!, will: b.will!, swapped: true };
+    items[at + 1] = { old: a.old!, next: a.next!, was: b.was!, will: a.will!, swapped: true };
     return true;
   },
   'line dropped': (random, items) => {
@@ -194,6 +201,7 @@ const CONTENT: Record<string, (random: Random, items: Item[]) => boolean> = {
           items[i]!.edited !== true &&
           items[i]!.old !== undefined &&
           items[i]!.was !== undefined &&
+          items[i]!.swapped !== true &&
           items[i]!.old!.trim() !== '',
       );
     if (places.length === 0 || items.length < 4) return false;
@@ -212,13 +220,11 @@ const CONTENT: Record<string, (random: Random, items: Item[]) => boolean> = {
   'middle elided': (_random, items) => {
     const at = items.findIndex((one) => one.edited === true);
     const [from, to] = at < items.length / 2 ? [at + 2, items.length - 2] : [2, at - 2];
-    if (to - from < 3) return false;
-    const hidden = items
-      .slice(from, to)
-      .map((one) => ({
-        ...(one.was === undefined ? {} : { was: one.was }),
-        ...(one.will === undefined ? {} : { will: one.will }),
-      }));
+    if (to - from < 3 || items.slice(from, to).some((one) => one.swapped === true)) return false;
+    const hidden = items.slice(from, to).map((one) => ({
+      ...(one.was === undefined ? {} : { was: one.was }),
+      ...(one.will === undefined ? {} : { will: one.will }),
+    }));
     items.splice(from, to - from, { old: '...', next: '...' }, ...hidden);
     return true;
   },
@@ -284,7 +290,12 @@ const LAYOUT: Record<string, (random: Random, items: Item[]) => boolean> = {
   },
   'first line dedented': (_random, items) => {
     const item = items[0]!;
-    if (item.old === undefined || item.next === undefined || indentOf(item.old) === '' || items.length < 2)
+    if (
+      item.old === undefined ||
+      item.next === undefined ||
+      indentOf(item.old) === '' ||
+      items.filter((one) => one.old !== undefined).length < 2
+    )
       return false;
     item.old = item.old.trimStart();
     item.next = item.next.trimStart();
@@ -440,7 +451,7 @@ export function draw(random: Random, sources: readonly Source[]): Trial | undefi
           random,
           pick(random, copy),
           (part) => part.length >= 2,
-          () => pick(random, NAMES),
+          () => pick(random, TWIN_NAMES),
         )
       )
         changes++;
@@ -468,7 +479,10 @@ export function draw(random: Random, sources: readonly Source[]): Trial | undefi
   if (places.some((place) => place !== own)) {
     if (absent || placesOf(file, keys(block.join('\n'))).length < 2) return undefined;
   }
-  if (absent && (text.includes(oldString) || sent.every((key) => file.includes(key)))) return undefined;
+  // A block of a sibling file whose lines are mostly here as well (a copied configuration) is not absent.
+  const telling = block.map((one) => one.trim().replace(/\s+/g, ' ')).filter((key) => key.length > 3);
+  if (absent && (text.includes(oldString) || telling.filter((key) => file.includes(key)).length * 2 >= telling.length))
+    return undefined;
   const unique =
     !absent &&
     placesOf(file, keys(block.join('\n'))).length === 1 &&
@@ -495,14 +509,13 @@ export function draw(random: Random, sources: readonly Source[]): Trial | undefi
     twin,
     language,
   };
-  if (!absent)
-    trial.truth =
-      text.slice(0, start) +
-      items
-        .filter((item) => item.will !== undefined)
-        .map((item) => item.will!)
-        .join(eol) +
-      text.slice(end);
+  if (!absent) {
+    const written = (line: (item: Item) => string | undefined) =>
+      text.slice(0, start) + items.flatMap((item) => line(item) ?? []).join(eol) + text.slice(end);
+    trial.truth = written((item) => item.will);
+    if (kinds.includes('lines swapped'))
+      trial.otherTruth = written((item) => (item.swapped === true ? item.was : item.will));
+  }
   if (!absent && random() < 0.25) {
     const offset = pick(random, [0, 1, 3, 20]);
     // Among equal blocks the nearest to the hint is meant; a hint that names another one leaves the truth undefined.
@@ -519,7 +532,7 @@ export type Outcome = 'right' | 'other text' | 'wrong place' | 'refused' | 'no-o
 export function judge(trial: Trial, written: string | 'refused' | 'no-op', refused: boolean): Outcome {
   if (refused) return written === 'no-op' ? 'no-op' : 'refused';
   if (trial.truth === undefined) return 'absent written';
-  if (written === trial.truth) return 'right';
+  if (written === trial.truth || written === trial.otherTruth) return 'right';
   if (written === trial.content) return 'no-op';
   const tail = trial.content.length - trial.to;
   const inside =

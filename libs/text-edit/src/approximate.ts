@@ -1,10 +1,10 @@
 import { toAlignment, type Match, type Matches, type OldLines } from './candidates.js';
 import type { Alignment } from './alignment.js';
-import { boundaryDoubt, marginHolds } from './guards.js';
+import { boundaryDoubt, disagreements, marginHolds } from './guards.js';
 import { isGeneric } from './fold.js';
 import { reorderedPlace } from './reorder.js';
 import { tokenOverlap } from './similarity.js';
-import type { TextView } from './text-view.js';
+import type { LineSequence, TextView } from './text-view.js';
 import type { Pass } from './types.js';
 
 /** A place that one of the passes 3 to 6 would write. */
@@ -23,6 +23,9 @@ export interface Doubt {
 const SCORE_FLOOR = 0.8;
 const HINT_REACH = 40;
 const HINT_LIMIT = 200;
+/** Within so many lines a hint counts as exact, and is worth so much of the score. */
+const HINT_SLACK = 2;
+const HINT_BONUS = 0.15;
 /** A shorter old text has too few letters to be told from others by likeness. */
 const LEAST_SIZE = 16;
 
@@ -40,13 +43,21 @@ export function decide(view: TextView, old: OldLines, matches: Matches, hint: nu
   const rivals = list.filter((match) => match.score >= SCORE_FLOOR - 0.1 && match.score >= best.score - 0.1);
   if (overflow) return { reason: 'too many places resemble old_string to compare them all', rivals };
   const sequence = view.folded();
-  const line = (match: Match) => sequence.numbers[match.pairs[0]!.at]!;
+  // Where the old text would begin, also when its first line is not at the place.
+  const line = (match: Match) => sequence.numbers[match.pairs[0]!.at]! - old.numbers[match.pairs[0]!.old]!;
   const accept = (match: Match, pass: Pass, confidence: number): Accepted => ({
     alignment: toAlignment(match, old, view),
     pass,
     confidence,
   });
   const doubt = boundaryDoubt(best, old, sequence);
+  const own = disagreements(best, old, sequence);
+  // A place that says hardly more otherwise than the best one is a rival, whatever the letters say.
+  const close = list
+    .slice(1)
+    .filter((match) => match.score >= best.score - 0.3 && disagreements(match, old, sequence) < own + 0.6);
+  if (close.length > 0 && hint === undefined)
+    return { reason: 'several places resemble old_string about equally', rivals: [best, ...close] };
   const near = hint === undefined ? undefined : Math.abs(line(best) - hint);
 
   if (old.size >= LEAST_SIZE && doubt === undefined && (near ?? 0) <= HINT_LIMIT && anchored(best, old, view)) {
@@ -63,7 +74,9 @@ export function decide(view: TextView, old: OldLines, matches: Matches, hint: nu
     const decided = byHint(list, old, line, hint);
     if (decided) {
       const unsure = boundaryDoubt(decided, old, sequence);
-      if (unsure === undefined) return accept(decided, 4, Math.min(0.92, decided.score));
+      // A hint that names the very line is evidence of its own.
+      const exactly = Math.abs(line(decided) - hint) <= HINT_SLACK;
+      if (unsure === undefined) return accept(decided, 4, Math.min(0.92, decided.score + (exactly ? HINT_BONUS : 0)));
       return { reason: unsure, rivals: rivals.length > 1 ? rivals : [] };
     }
     if (near > HINT_LIMIT) return { reason: 'the only place is far from line_hint', rivals: [] };
@@ -85,6 +98,13 @@ export function decide(view: TextView, old: OldLines, matches: Matches, hint: nu
     const second = Math.max(0, ...list.slice(1).map(overlap));
     if (own >= 0.9 && own - second >= 0.15) return accept(best, 6, Math.min(0.88, own));
   }
+  if (
+    old.size >= LEAST_SIZE &&
+    doubt === undefined &&
+    isExactFrame(best, old, sequence) &&
+    best.score - (list[1]?.score ?? 0) >= 0.3
+  )
+    return accept(best, 5, SCORE_FLOOR);
   return { reason: doubt ?? 'no place resembles old_string closely enough', rivals: rivals.length > 1 ? rivals : [] };
 }
 
@@ -97,7 +117,9 @@ function byHint(
 ): Match | undefined {
   if (old.size < LEAST_SIZE / 2) return undefined;
   const away = (match: Match) => Math.abs(line(match) - hint);
-  const near = list.filter((match) => away(match) <= HINT_REACH && match.score >= SCORE_FLOOR);
+  const near = list.filter(
+    (match) => away(match) <= HINT_REACH && match.score >= SCORE_FLOOR - (away(match) <= HINT_SLACK ? HINT_BONUS : 0),
+  );
   const top = near[0];
   if (!top) return undefined;
   // Somewhere else the text fits clearly better: the hint and the text contradict each other.
@@ -106,6 +128,14 @@ function byHint(
   const best = equals.reduce((nearest, match) => (away(match) < away(nearest) ? match : nearest));
   const rivals = near.filter((match) => match !== best && best.score - match.score < 0.1);
   return rivals.every((match) => away(match) > away(best)) ? best : undefined;
+}
+
+/** All lines but one stand side by side in the file as they are, and the edit leaves that one alone. */
+function isExactFrame(match: Match, old: OldLines, sequence: LineSequence): boolean {
+  const { pairs } = match;
+  if (pairs.length < 2 || old.keys.length - pairs.length !== 1 || match.score < 0.6) return false;
+  const size = pairs.reduce((sum, pair) => sum + sequence.keys[pair.at]!.length, 0);
+  return size >= 24 && pairs.every((pair, i) => pair.similarity === 1 && (i === 0 || pair.at === pairs[i - 1]!.at + 1));
 }
 
 function anchored(match: Match, old: OldLines, view: TextView): boolean {
