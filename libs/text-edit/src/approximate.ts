@@ -1,6 +1,6 @@
 import { toAlignment, type Match, type Matches, type OldLines } from './candidates.js';
 import type { Alignment } from './alignment.js';
-import { boundaryDoubt, disagreements, marginHolds } from './guards.js';
+import { boundaryDoubt, disagreement, marginHolds } from './guards.js';
 import { isGeneric } from './fold.js';
 import { reorderedPlace } from './reorder.js';
 import { tokenOverlap } from './similarity.js';
@@ -26,6 +26,9 @@ const HINT_LIMIT = 200;
 /** Within so many lines a hint counts as exact, and is worth so much of the score. */
 const HINT_SLACK = 2;
 const HINT_BONUS = 0.15;
+/** Off by so many lines a hint still names a place; so far from it others are not meant. */
+const HINT_NAMED = 5;
+const HINT_FAR = 30;
 /** A shorter old text has too few letters to be told from others by likeness. */
 const LEAST_SIZE = 16;
 
@@ -50,17 +53,25 @@ export function decide(view: TextView, old: OldLines, matches: Matches, hint: nu
     pass,
     confidence,
   });
-  const doubt = boundaryDoubt(best, old, sequence);
-  const own = disagreements(best, old, sequence);
+  const own = disagreement(best, old, sequence);
   // A place that says hardly more otherwise than the best one is a rival, whatever the letters say.
-  const close = list
+  const alike = list
     .slice(1)
-    .filter((match) => match.score >= best.score - 0.3 && disagreements(match, old, sequence) < own + 0.6);
-  if (close.length > 0 && hint === undefined)
-    return { reason: 'several places resemble old_string about equally', rivals: [best, ...close] };
+    .filter((match) => match.score >= best.score - 0.3 && disagreement(match, old, sequence).weight < own.weight + 0.6);
+  const close = list.slice(1).filter((match) => match.score > best.score - 0.1 || alike.includes(match));
+  // A wrong word needs several right ones beside it, or it is simply another thing.
+  const doubt =
+    boundaryDoubt(best, old, sequence) ??
+    (own.rightWords < 3 * own.wrongWords ? 'too little of old_string is at this place' : undefined);
   const near = hint === undefined ? undefined : Math.abs(line(best) - hint);
 
-  if (old.size >= LEAST_SIZE && doubt === undefined && (near ?? 0) <= HINT_LIMIT && anchored(best, old, view)) {
+  if (
+    old.size >= LEAST_SIZE &&
+    doubt === undefined &&
+    (near ?? 0) <= HINT_LIMIT &&
+    alike.length === 0 &&
+    anchored(best, old, view)
+  ) {
     const anchoredRivals = list.slice(1).filter((match) => sharesAnchors(match, old, view));
     if (
       anchoredRivals.length === 0
@@ -71,9 +82,10 @@ export function decide(view: TextView, old: OldLines, matches: Matches, hint: nu
     }
   }
   if (hint !== undefined && near !== undefined) {
-    const decided = byHint(list, old, line, hint);
+    const decided = byHint([best, ...close], sequence, old, line, hint);
     if (decided) {
-      const unsure = boundaryDoubt(decided, old, sequence);
+      // Nothing but the place differs between equal places, so what is doubtful of one is of the other.
+      const unsure = decided === best ? doubt : boundaryDoubt(decided, old, sequence);
       // A hint that names the very line is evidence of its own.
       const exactly = Math.abs(line(decided) - hint) <= HINT_SLACK;
       if (unsure === undefined) return accept(decided, 4, Math.min(0.92, decided.score + (exactly ? HINT_BONUS : 0)));
@@ -81,6 +93,7 @@ export function decide(view: TextView, old: OldLines, matches: Matches, hint: nu
     }
     if (near > HINT_LIMIT) return { reason: 'the only place is far from line_hint', rivals: [] };
   }
+  if (alike.length > 0) return { reason: 'several places resemble old_string about equally', rivals: [best, ...close] };
   if (best.score >= SCORE_FLOOR) {
     if (old.size < LEAST_SIZE)
       return {
@@ -108,26 +121,29 @@ export function decide(view: TextView, old: OldLines, matches: Matches, hint: nu
   return { reason: doubt ?? 'no place resembles old_string closely enough', rivals: rivals.length > 1 ? rivals : [] };
 }
 
-/** Among the places near the hint the best, if it is also the nearest of those that fit about as well. */
+/**
+ * The best place near the hint. Of places with the same text the strictly nearest is meant; of others that fit about as
+ * well only one that the hint names while they are far from it: hints drift by some lines, and lists repeat.
+ */
 function byHint(
-  list: readonly Match[],
+  places: readonly Match[],
+  sequence: LineSequence,
   old: OldLines,
   line: (match: Match) => number,
   hint: number,
 ): Match | undefined {
-  if (old.size < LEAST_SIZE / 2) return undefined;
+  const best = places[0]!;
   const away = (match: Match) => Math.abs(line(match) - hint);
-  const near = list.filter(
-    (match) => away(match) <= HINT_REACH && match.score >= SCORE_FLOOR - (away(match) <= HINT_SLACK ? HINT_BONUS : 0),
-  );
-  const top = near[0];
-  if (!top) return undefined;
-  // Somewhere else the text fits clearly better: the hint and the text contradict each other.
-  if (list[0]!.score - top.score > 0.001) return undefined;
-  const equals = near.filter((match) => top.score - match.score <= 0.001);
-  const best = equals.reduce((nearest, match) => (away(match) < away(nearest) ? match : nearest));
-  const rivals = near.filter((match) => match !== best && best.score - match.score < 0.1);
-  return rivals.every((match) => away(match) > away(best)) ? best : undefined;
+  if (old.size < LEAST_SIZE / 2) return undefined;
+  const textOf = (match: Match) => match.pairs.map((pair) => `${pair.old} ${sequence.keys[pair.at]!}`).join('\n');
+  const text = textOf(best);
+  const equals = places.filter((match) => textOf(match) === text).sort((a, b) => away(a) - away(b));
+  const others = places.filter((match) => !equals.includes(match));
+  const chosen = equals[0]!;
+  if (away(chosen) > HINT_REACH || chosen.score < SCORE_FLOOR - (away(chosen) <= HINT_SLACK ? HINT_BONUS : 0))
+    return undefined;
+  if (equals[1] && away(equals[1]) === away(chosen)) return undefined;
+  return others.every((match) => away(chosen) <= HINT_NAMED && away(match) >= HINT_FAR) ? chosen : undefined;
 }
 
 /** All lines but one stand side by side in the file as they are, and the edit leaves that one alone. */

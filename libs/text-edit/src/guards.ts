@@ -3,7 +3,7 @@ import { isGeneric } from './fold.js';
 import { similarity, tokenize } from './similarity.js';
 import type { LineSequence } from './text-view.js';
 
-const TOUCHED_FLOOR = 0.8;
+const ACTED_FLOOR = 0.8;
 
 /**
  * Why the lines that the edit acts on are not certain at a place, or `undefined` when they are. Most wrong edits of
@@ -12,7 +12,7 @@ const TOUCHED_FLOOR = 0.8;
  */
 export function boundaryDoubt(match: Match, old: OldLines, sequence: LineSequence): string | undefined {
   const count = old.keys.length;
-  const { touched, changed, splitAfter } = old.plan;
+  const { changed, putsIn } = old.plan;
   const placeOf = new Map(match.pairs.map((pair) => [pair.old, pair]));
   const taken = new Set(match.pairs.map((pair) => pair.at));
   const head = match.pairs[0]!;
@@ -29,26 +29,46 @@ export function boundaryDoubt(match: Match, old: OldLines, sequence: LineSequenc
   if (count - match.pairs.length > allowed) return 'several lines of old_string are not at this place';
   if (unseen > allowed) return 'the place holds lines that old_string does not show';
   for (let i = 0; i < count; i++) {
-    if (!touched[i]) continue;
-    const key = old.keys[i]!;
+    if (!changed[i]) continue;
     const pair = placeOf.get(i);
-    if (!pair) return 'a line that the edit acts on is not at this place';
-    const floor = isGeneric(key)
-      ? 1
-      : isRenamed(pair, key, sequence.keys[pair.at]!) && isFramed(i, placeOf, count)
-        ? PAIR_FLOOR
-        : TOUCHED_FLOOR;
-    if (pair.similarity < floor) return "a line that the edit acts on differs too much from the file's";
-    if (pair.similarity < 1 && free.some((other) => similarity(key, other) > pair.similarity - 0.15))
-      return 'another line at this place fits as well as the one that the edit acts on';
-    if (splitAfter[i]) {
-      // A line that only the model believes in does not matter: what is put in goes behind this one.
-      const next = match.pairs.find((other) => other.old > i);
-      if (next && next.old > i + 1 && !changed[i])
-        return 'a line beside those that the edit puts in is not at this place';
-      if (next && next.at !== pair.at + 1) return 'the file holds other lines where the edit puts lines in';
+    if (!pair) return 'a line that the edit changes is not at this place';
+    const unsure = lineDoubt(pair, old, sequence, placeOf, free);
+    if (unsure !== undefined) return unsure;
+  }
+  for (let i = 0; i <= count; i++) {
+    if (!putsIn[i]) continue;
+    const before = match.pairs.findLast((pair) => pair.old < i);
+    const after = match.pairs.find((pair) => pair.old >= i);
+    if (!before || !after) {
+      // At an end of the text only the line right beside it says where new lines go.
+      if ((before ?? after)!.old !== (before ? i - 1 : i))
+        return 'the line beside those that the edit puts in is not at this place';
+    } else if (after.at !== before.at + 1) return 'the file holds other lines where the edit puts lines in';
+    for (const pair of [before, after]) {
+      // Behind a changed line, which is certain, new lines go with it.
+      const beside = pair !== undefined && pair === after && before?.old === i - 1 && changed[i - 1];
+      if (pair && !beside && !changed[pair.old]) {
+        const unsure = lineDoubt(pair, old, sequence, placeOf, free);
+        if (unsure !== undefined) return unsure;
+      }
     }
   }
+  return undefined;
+}
+
+function lineDoubt(
+  pair: Match['pairs'][number],
+  old: OldLines,
+  sequence: LineSequence,
+  placeOf: ReadonlyMap<number, Match['pairs'][number]>,
+  free: readonly string[],
+): string | undefined {
+  const key = old.keys[pair.old]!;
+  const renamed = isRenamed(pair, key, sequence.keys[pair.at]!) && isFramed(pair.old, placeOf, old.keys.length);
+  if (pair.similarity < (isGeneric(key) ? 1 : renamed ? PAIR_FLOOR : ACTED_FLOOR))
+    return "a line that the edit acts on differs too much from the file's";
+  if (pair.similarity < 1 && free.some((other) => similarity(key, other) > pair.similarity - 0.15))
+    return 'another line at this place fits as well as the one that the edit acts on';
   return undefined;
 }
 
@@ -67,7 +87,7 @@ function isFramed(i: number, placeOf: ReadonlyMap<number, Match['pairs'][number]
   const neighbours = [i - 1, i + 1].filter((line) => line >= 0 && line < count);
   return (
     neighbours.length > 0 &&
-    neighbours.every((line) => placeOf.get(line)?.at === at + line - i && placeOf.get(line)!.similarity >= 0.9)
+    neighbours.every((line) => placeOf.get(line)?.at === at + line - i && placeOf.get(line)!.similarity >= 0.75)
   );
 }
 
@@ -78,30 +98,51 @@ export function marginHolds(best: Match, second: Match | undefined): boolean {
   return margin >= 0.1 || (margin >= 0.05 && second.distance >= 4 * best.distance);
 }
 
+/** What the old text says otherwise than a place, and what it says alike. */
+export interface Disagreement {
+  /** Each pair of words counts once, however often it stands and however long it is; slips of the pen count less. */
+  weight: number;
+  /** Words that are others altogether. */
+  wrongWords: number;
+  /** Different words that stand in both. */
+  rightWords: number;
+}
+
 /**
- * How many different things the old text says otherwise than a place: each pair of words counts once, however often it
- * stands and however long it is, slips of the pen count less. By letters alone a short wrong name would be nearer to
- * another short name than to the right long one.
+ * Compares by words, not letters: by letters alone a short wrong name would be nearer to another short name than to the
+ * right long one.
  */
-export function disagreements(match: Match, old: OldLines, sequence: LineSequence): number {
-  const seen = new Map<string, number>();
-  let lines = 0;
+export function disagreement(match: Match, old: OldLines, sequence: LineSequence): Disagreement {
+  const wrong = new Map<string, number>();
+  const right = new Set<string>();
+  let lines = old.keys.length - match.pairs.length;
   let previous: Match['pairs'][number] | undefined;
   for (const pair of match.pairs) {
     if (previous) lines += pair.at - previous.at - 1;
     previous = pair;
-    if (pair.similarity === 1) continue;
     const own = tokenize(old.keys[pair.old]!).filter((token) => token !== ' ');
-    const other = tokenize(sequence.keys[pair.at]!).filter((token) => token !== ' ');
-    if (own.length !== other.length) seen.set(`${pair.old}`, Math.max(1, Math.abs(own.length - other.length) / 2));
+    const other = pair.similarity === 1 ? own : tokenize(sequence.keys[pair.at]!).filter((token) => token !== ' ');
+    const shared = new Set(other);
+    for (const token of own) if (token.length >= 3 && shared.has(token)) right.add(token);
+    if (pair.similarity === 1) continue;
+    if (own.length !== other.length) wrong.set(`${pair.old}`, Math.max(1, Math.abs(own.length - other.length) / 2));
     else
       own.forEach(
-        (token, i) =>
-          token !== other[i] && seen.set(`${token}\u0000${other[i]!}`, similarity(token, other[i]!) >= 0.7 ? 0.4 : 1),
+        (token, i) => token !== other[i] && wrong.set(`${token}\u0000${other[i]!}`, isSlip(token, other[i]!) ? 0.4 : 1),
       );
   }
-  lines += old.keys.length - match.pairs.length;
-  let sum = 2 * lines;
-  for (const weight of seen.values()) sum += weight;
-  return sum;
+  let weight = 2 * lines;
+  let wrongWords = 0;
+  for (const [pair, one] of wrong) {
+    weight += one;
+    if (one >= 1 && !/^\d+\u0000\d+$/.test(pair)) wrongWords++;
+  }
+  return { weight, wrongWords, rightWords: right.size };
+}
+
+/** A letter or two wrong, as typing and remembering make them. */
+function isSlip(a: string, b: string): boolean {
+  const longer = Math.max(a.length, b.length);
+  const units = Math.round((1 - similarity(a, b)) * longer);
+  return units <= (longer >= 6 ? 2 : 1) && longer >= 3;
 }

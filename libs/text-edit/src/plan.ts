@@ -5,10 +5,8 @@ import { isBlank } from './fold.js';
 export interface Plan {
   /** For each non-blank old line: the edit changes or removes it. */
   changed: boolean[];
-  /** For each non-blank old line: the edit changes it, or puts a line beside it. */
-  touched: boolean[];
-  /** For each non-blank old line: the edit puts lines between it and the next one. */
-  splitAfter: boolean[];
+  /** At `i`: the edit puts lines in before the `i`-th non-blank old line (behind the last one at the end). */
+  putsIn: boolean[];
 }
 
 /** Reads from old and new lines where the edit acts: only there must a place be certain to the line. */
@@ -30,19 +28,11 @@ export function planOf(old: readonly string[], next: readonly string[]): Plan {
       at += part.value.length;
     }
   }
-  const between = (from: number, to: number) => {
-    for (let i = from; i <= to; i++) if (inserted[i] || (i < to && changed[i])) return true;
+  const ends = [0, ...ink.map((line) => line + 1)];
+  const putsIn = ends.map((from, i) => {
+    const to = ink[i] ?? old.length;
+    for (let line = from; line <= to; line++) if (inserted[line] || (line < to && changed[line])) return true;
     return false;
-  };
-  const touched = ink.map((line) => changed[line]!);
-  const splitAfter = ink.map((line, i) => between(line + 1, ink[i + 1] ?? old.length));
-  ink.forEach((_, i) => {
-    // A line put in between two needs both to know where it goes; behind a changed line it goes with that line.
-    if (!splitAfter[i]) return;
-    if (touched[i]) return;
-    touched[i] = true;
-    if (i + 1 < ink.length) touched[i + 1] = true;
   });
-  if (between(0, ink[0] ?? 0) && ink.length > 0) touched[0] = true;
-  return { changed: ink.map((line) => changed[line]!), touched, splitAfter };
+  return { changed: ink.map((line) => changed[line]!), putsIn };
 }
