@@ -196,8 +196,9 @@ function classifyNetwork(error: unknown): FailureVerdict {
   const verdict: FailureVerdict = { class: 'retry', reason: 'network', status: 0 };
   if (code !== undefined) verdict.code = code;
   if (code !== undefined && /TIMEOUT|ETIMEDOUT/.test(code)) verdict.reason = 'timeout';
-  if (code !== undefined && (CERTIFICATE.test(code) || HOPELESS_NETWORK.test(code))) {
-    // A certificate or an address does not get better by asking again.
+  const refused = (error as { class?: unknown } | null)?.class === 'DENIED';
+  if (refused || (code !== undefined && (CERTIFICATE.test(code) || HOPELESS_NETWORK.test(code)))) {
+    // A certificate, or an address that our own guard refused, does not get better by asking again.
     return { ...verdict, class: 'next_provider', reason: 'rejected' };
   }
   return verdict;

@@ -93,6 +93,7 @@ export async function* runAttempt(
   });
   try {
     const sent = transport.send({
+      provider: candidate.provider,
       url: endpointUrl(candidate.baseUrl, request.path),
       headers: { ...request.headers, ...candidate.headers, ...authHeaders(candidate.auth, plan.key?.reveal()) },
       body: request.body,
@@ -148,7 +149,7 @@ type Base = { status: number; usage: WireAnswer['usage']; firstTokenMs: number |
 
 function conclude(answer: WireAnswer, base: Base): AttemptOutcome {
   if (answer.error !== undefined) return { kind: 'failed', ...base, usage: answer.usage, failure: answer.error };
-  const empty = answer.text.trim() === '' && answer.calls.length === 0;
+  const empty = answer.text.trim() === '' && answer.calls.length === 0 && answer.embeddings === undefined;
   if (empty && answer.finish_reason !== 'content_filter' && answer.finish_reason !== 'length') {
     const failure: FailureVerdict = {
       class: 'retry',
