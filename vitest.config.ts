@@ -4,6 +4,8 @@ export default defineConfig({
   // Tests run from source: every lib's `exports` has a `source` condition, so no build comes first.
   resolve: { conditions: ['source'] },
   ssr: { resolve: { conditions: ['source'], externalConditions: ['source'] } },
+  // Specs lie outside the projects' tsconfigs, which say the same of everything else.
+  oxc: { decorator: { legacy: true, emitDecoratorMetadata: true } },
   test: {
     environment: 'node',
     setupFiles: ['./test/setup.ts'],

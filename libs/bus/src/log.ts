@@ -6,8 +6,12 @@ export interface Log {
   error(fields: object, message: string): void;
 }
 
+/** JSON knows nothing of errors. */
+const withErrors = (_: string, value: unknown) =>
+  value instanceof Error ? { type: value.name, message: value.message, stack: value.stack, cause: value.cause } : value;
+
 const line = (level: string) => (fields: object, message: string) => {
-  process.stderr.write(`${JSON.stringify({ level, ...fields, msg: message })}\n`);
+  process.stderr.write(`${JSON.stringify({ level, ...fields, msg: message }, withErrors)}\n`);
 };
 
 /** One JSON line per warning or error on stderr: the log of a process that brought none. */
