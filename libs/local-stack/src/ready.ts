@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type ServerProcess, lastWords } from './server-process.js';
+import type { ServerProcess } from './server-process.js';
 import { PortTaken } from './ports.js';
 
 export interface ReadyOptions {
@@ -25,7 +25,7 @@ export async function waitUntilReady(server: ServerProcess, options: ReadyOption
   const until = performance.now() + (options.timeoutMs ?? 20_000);
   for (let pause = 5; performance.now() < until; pause = Math.min(pause * 1.5, 100)) {
     if (!server.running) {
-      const words = lastWords(options.log);
+      const words = server.lastWords();
       if (/address already in use/i.test(words)) throw new PortTaken(options.port);
       throw new Error(`${options.name} ended while starting: ${words || 'it said nothing'}${where}`);
     }
@@ -34,7 +34,7 @@ export async function waitUntilReady(server: ServerProcess, options: ReadyOption
     await sleep(pause);
   }
   await server.kill();
-  throw new Error(`${options.name} was not ready in time: ${lastWords(options.log)}${where}`);
+  throw new Error(`${options.name} was not ready in time: ${server.lastWords()}${where}`);
 }
 
 function firstAnswer(port: number, say: string | undefined): Promise<string | undefined> {

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onFreePort } from './ports.js';
@@ -112,6 +112,7 @@ export async function startServer(kind: ServerKind, options: ServerOptions): Pro
   const dir = options.dir ?? temporaryFolder(kind.name);
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   const log = join(dir, `${kind.name}.log`);
+  if (existsSync(log)) renameSync(log, `${log}.1`); // the log of the time before is kept, those before that are not
   const start = async (port: number): Promise<StartedServer> => ({
     kind,
     options,

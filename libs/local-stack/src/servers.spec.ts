@@ -95,6 +95,19 @@ test('a fixed port that another process has is refused as such', async () => {
   await expect(startRedis({ port: first.port, users: redisUsers() })).rejects.toBeInstanceOf(PortTaken);
 });
 
+test('a folder is used again with its data; the log of the time before is kept', async () => {
+  const dir = mkdtempSync(join(tmpdir(), 'yardmaster-spec-'));
+  for (const round of [1, 2, 3]) {
+    const redis = keep(await startRedis({ dir }));
+    const client = new Redis(redis.url);
+    expect(await client.incr('rounds')).toBe(round);
+    client.disconnect();
+    await redis.stop();
+  }
+  expect(readdirSync(dir).filter((name) => name.includes('.log'))).toEqual(['redis.log', 'redis.log.1']);
+  rmSync(dir, { recursive: true });
+});
+
 test('a program that does not exist is an error with the words of the shell', async () => {
   process.env['YM_REDIS_SERVER'] = '/nowhere/redis-server';
   try {
