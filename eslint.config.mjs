@@ -6,7 +6,10 @@ const boundaries = (extraForSpecs) => [
   {
     allow: [],
     depConstraints: [
-      { sourceTag: 'type:service', onlyDependOnLibsWithTags: ['type:infra', 'type:core', 'type:contract', ...extraForSpecs] },
+      {
+        sourceTag: 'type:service',
+        onlyDependOnLibsWithTags: ['type:infra', 'type:core', 'type:contract', ...extraForSpecs],
+      },
       { sourceTag: 'type:infra', onlyDependOnLibsWithTags: ['type:infra', 'type:contract', ...extraForSpecs] },
       {
         sourceTag: 'type:core',
@@ -20,10 +23,12 @@ const boundaries = (extraForSpecs) => [
       },
       { sourceTag: 'type:testkit', onlyDependOnLibsWithTags: ['type:infra', 'type:contract'] },
       { sourceTag: 'scope:shared', onlyDependOnLibsWithTags: ['scope:shared'] },
-      ...['api', 'dispatcher', 'router', 'registry', 'executor-shell', 'executor-files', 'fleet', 'yard'].map((scope) => ({
-        sourceTag: `scope:${scope}`,
-        onlyDependOnLibsWithTags: [`scope:${scope}`, 'scope:shared'],
-      })),
+      ...['api', 'dispatcher', 'router', 'registry', 'executor-shell', 'executor-files', 'fleet', 'yard'].map(
+        (scope) => ({
+          sourceTag: `scope:${scope}`,
+          onlyDependOnLibsWithTags: [`scope:${scope}`, 'scope:shared'],
+        }),
+      ),
     ],
   },
 ];
@@ -39,8 +44,14 @@ export default tseslint.config(
       '@nx/enforce-module-boundaries': boundaries([]),
       '@typescript-eslint/no-floating-promises': 'error',
       '@typescript-eslint/switch-exhaustiveness-check': ['error', { considerDefaultExhaustiveForUnions: true }],
-      '@typescript-eslint/consistent-type-imports': ['error', { fixStyle: 'inline-type-imports', disallowTypeAnnotations: false }],
-      '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_', varsIgnorePattern: '^_', caughtErrors: 'none' }],
+      '@typescript-eslint/consistent-type-imports': [
+        'error',
+        { fixStyle: 'inline-type-imports', disallowTypeAnnotations: false },
+      ],
+      '@typescript-eslint/no-unused-vars': [
+        'error',
+        { argsIgnorePattern: '^_', varsIgnorePattern: '^_', caughtErrors: 'none' },
+      ],
       'no-restricted-imports': 'off',
     },
   },
@@ -61,7 +72,12 @@ export default tseslint.config(
     rules: {
       'no-restricted-imports': [
         'error',
-        { paths: ['net', 'child_process', 'fs', 'http', 'https', 'dgram', 'tls'].flatMap((name) => [name, `node:${name}`]).concat('node:fs/promises', 'fs/promises').map((name) => ({ name, message: 'The pure libs do no I/O (docs/adr).' })) },
+        {
+          paths: ['net', 'child_process', 'fs', 'http', 'https', 'dgram', 'tls']
+            .flatMap((name) => [name, `node:${name}`])
+            .concat('node:fs/promises', 'fs/promises')
+            .map((name) => ({ name, message: 'The pure libs do no I/O (docs/adr).' })),
+        },
       ],
     },
   },

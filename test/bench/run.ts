@@ -5,6 +5,7 @@ import type { Bench, Row } from './report.ts';
 
 const BENCHES: Record<string, () => Promise<{ bench: Bench }>> = {
   bus: () => import('./bus.ts'),
+  toolcalls: () => import('./toolcalls.ts'),
 };
 
 const { values, positionals } = parseArgs({
@@ -23,9 +24,12 @@ for (const name of names) {
   const { bench } = await BENCHES[name]!();
   for await (const row of bench({ quick: values.quick })) {
     rows.push(row);
-    const against = row.against === undefined ? '' : `${row.ratio === undefined ? '' : `${row.ratio.toFixed(2)}x `}${row.against}`;
+    const against =
+      row.against === undefined ? '' : `${row.ratio === undefined ? '' : `${row.ratio.toFixed(2)}x `}${row.against}`;
     const verdict = row.target === undefined ? '' : `${row.target}  ${row.ok ? 'met' : 'MISSED'}`;
-    console.log(`${row.bench.padEnd(10)} ${row.metric.padEnd(44)} ${number(row.value).padStart(9)} ${row.unit.padEnd(8)} ${against.padEnd(30)} ${verdict}`);
+    console.log(
+      `${row.bench.padEnd(10)} ${row.metric.padEnd(44)} ${number(row.value).padStart(9)} ${row.unit.padEnd(8)} ${against.padEnd(30)} ${verdict}`,
+    );
   }
 }
 if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(rows, null, 1)}\n`);

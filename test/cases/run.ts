@@ -4,7 +4,13 @@ import { readFileSync } from 'node:fs';
 import type { Suite } from './suite.ts';
 
 const SUITES: Record<string, () => Promise<{ suite: Suite }>> = {
+  render: () => import('./suites/render.ts'),
+  search: () => import('./suites/search.ts'),
+  'shell-attacks': () => import('./suites/shell-attacks.ts'),
+  'shell-deps': () => import('./suites/shell-deps.ts'),
+  validate: () => import('./suites/validate.ts'),
   'toolcalls-parse': () => import('./suites/toolcalls-parse.ts'),
+  'toolcalls-results': () => import('./suites/toolcalls-results.ts'),
   edits: () => import('./suites/edits.ts'),
   ssrf: () => import('./suites/ssrf.ts'),
   'router-errors': () => import('./suites/router-errors.ts'),

@@ -42,7 +42,7 @@ export const BUILT_IN_TOOLS: readonly BuiltInTool[] = [
   {
     name: 'shell_run',
     description:
-      'Runs a bash command in the workspace, in a sandbox without network. Returns its output and exit code.',
+      'Runs a bash command in the workspace (/workspace), in a sandbox, and returns its output and exit code. There is no network and no keyboard input. Each command starts fresh: folder, variables, $HOME and /tmp are not kept from one command to the next; files in the workspace are. Everything that a command started ends with it; set background to start a server or a long job.',
     kind: 'shell',
     effect: 'unsafe',
     category: 'execute',
@@ -74,6 +74,7 @@ export const BUILT_IN_TOOLS: readonly BuiltInTool[] = [
       {
         job: { type: 'string', minLength: 1, maxLength: 100, description: 'The id that shell_run returned.' },
         action: { enum: ['status', 'output', 'stop'], description: 'What to do.' },
+        after: { type: 'integer', minimum: 0, description: 'With output: read on from this position.' },
       },
       ['job', 'action'],
     ),

@@ -50,9 +50,10 @@ async function main([name, ...args]) {
     console.error(`no task "${name ?? ''}"; there are: ${Object.keys(scripts).join(', ')}`);
     return 2;
   }
+  // The servers first: what is missing there should be said before minutes of installing packages.
+  if (task.servers !== undefined) await ensureServers({ required: task.servers === 'need' });
   await ensureDependencies();
   setTool('node', await ensureNode());
-  if (task.servers !== undefined) await ensureServers({ required: task.servers === 'need' });
   if (task.build) {
     const code = await tsc('-b');
     if (code !== 0) return code;

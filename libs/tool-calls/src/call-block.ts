@@ -48,9 +48,9 @@ export class CallBlockReader {
   start(text: string, final: boolean): void {
     this.text = text;
     this.final = final;
-    this.ends.qwen = new ValueEnds();
-    this.ends.invoke = new ValueEnds();
-    this.ends.glm = new ValueEnds();
+    this.ends.qwen.reset();
+    this.ends.invoke.reset();
+    this.ends.glm.reset();
     this.nextClose = undefined;
   }
 
@@ -242,7 +242,10 @@ export class CallBlockReader {
     const close = this.closeAfterFence(skipBlank(text, from));
     if (close === 'need' || close >= 0) return close;
     const after = skipBlank(text, from);
-    if (text[after] === '<') return from;
+    if (text[after] === '<') {
+      // The answer may have been cut inside of the close tag.
+      return this.final && '</tool_call>'.startsWith(text.slice(after, after + 13)) ? text.length : from;
+    }
     TAIL.lastIndex = after;
     if (TAIL.test(text)) {
       const tail = callCloseAt(text, TAIL.lastIndex);

@@ -1,5 +1,5 @@
 const BREAKS =
-  /`+|\n[ \t]*(?:\r?\n|<\/?(?:tool_call|toolcall|tool-call|function_call|invoke|function=|think|thinking|tool_result)\b|`{3,}|~{3,})/gi;
+  /`+|\n[ \t]*(?:\r?\n|<(?:tool_call|toolcall|tool-call|function_call|invoke|\/?think|\/?thinking|tool_result)\b|`{3,}|~{3,})/gi;
 
 /**
  * Finds where inline code ends. Inline code stays within its paragraph: an empty line, a fence or a tag that starts a
@@ -29,7 +29,6 @@ export class CodeSpans {
   /** Forgets everything: the text has changed. */
   reset(): void {
     this.to = -1;
-    this.runs.clear();
   }
 
   private index(text: string, from: number): void {

@@ -59,7 +59,7 @@ export interface ToolCallError {
   id?: string;
   /** The registered name that was probably meant. Never run by itself. */
   suggest?: string;
-  /** Where reading failed, counted from 1 in the body of the call. */
+  /** Where reading failed, counted from 1 in what `input` is the beginning of. */
   line?: number;
   column?: number;
   /** At most 800 characters of what the model wrote. */

@@ -3,6 +3,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import { fullFormats } from 'ajv-formats/dist/formats.js';
 import type { Dialect } from './json-schema.js';
 import { linearPattern } from './linear-pattern.js';
+import { STEPS, countSteps } from './step-budget.js';
 
 const FORMATS = ['date', 'time', 'date-time', 'email', 'uri', 'uuid', 'ipv4', 'ipv6'] as const;
 
@@ -12,6 +13,8 @@ const OPTIONS: Options = {
   // Without it `required: ["toString"]` passes on {}.
   ownProperties: true,
   addUsedSchema: false,
+  // A definition that is used a thousand times would otherwise be compiled a thousand times.
+  inlineRefs: false,
   validateFormats: true,
   verbose: true,
   logger: false,
@@ -48,6 +51,7 @@ function configured(dialect: Dialect, options: Options): Ajv {
   for (const name of FORMATS) ajv.addFormat(name, fullFormats[name] as Parameters<Ajv['addFormat']>[1]);
   // Ajv compares every item with every other: 11 s for 20,000 objects. Ours is linear.
   ajv.removeKeyword('uniqueItems');
+  ajv.addKeyword({ keyword: STEPS, schemaType: 'number', errors: false, validate: countSteps });
   ajv.addKeyword({
     keyword: 'uniqueItems',
     type: 'array',

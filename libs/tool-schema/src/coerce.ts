@@ -3,6 +3,7 @@ import { coerceToType, fitsTypes, typesOf } from './coerce-type.js';
 import { pointerTo } from './json-pointer.js';
 import { type Dialect, type JsonSchema, isObject, isSchema, own } from './json-schema.js';
 import { realText } from './control-tokens.js';
+import { restartSteps } from './step-budget.js';
 import { resolveLocal } from './schema-walk.js';
 
 /** The rule that changed a value; S1 maps a neutralised control token back. */
@@ -42,6 +43,7 @@ export function coerceArguments(schema: JsonSchema, value: unknown, options: Coe
 
 /** The same for a schema that is compiled already. */
 export function coerceCompiled(compiled: CompiledSchema, value: unknown, options: CoerceOptions = {}): unknown {
+  restartSteps();
   try {
     const valid = compiled.validate(value);
     if (valid && !compiled.touchesValid) return value;
@@ -81,12 +83,15 @@ class Coercion {
   changes: CoercionChange[] = [];
   readonly integers: string[] = [];
   private visits = 0;
+  private readonly compiled: CompiledSchema;
+  private readonly literals: ReadonlyMap<string, string>;
+  private readonly fillDefaults: boolean;
 
-  constructor(
-    private readonly compiled: CompiledSchema,
-    private readonly literals: ReadonlyMap<string, string>,
-    private readonly fillDefaults: boolean,
-  ) {}
+  constructor(compiled: CompiledSchema, literals: ReadonlyMap<string, string>, fillDefaults: boolean) {
+    this.compiled = compiled;
+    this.literals = literals;
+    this.fillDefaults = fillDefaults;
+  }
 
   /** `pointer` is the place in the schema, `path` the place in the arguments. */
   at(pointer: string, schema: JsonSchema, given: unknown, path: string, steps: number): unknown {

@@ -5,6 +5,7 @@ import { type Pattern, linearPattern } from './linear-pattern.js';
 import { pointerKeys } from './json-pointer.js';
 import { type Dialect, type JsonSchema, dialectOf, isObject } from './json-schema.js';
 import { walkSchema } from './schema-walk.js';
+import { withStepCounts } from './step-budget.js';
 
 const CACHE_LIMIT = 2000;
 const ROOT = 'tool';
@@ -23,18 +24,19 @@ export class CompiledSchema {
   private readonly parts = new Map<string, (value: unknown) => boolean>();
   private readonly patterns = new Map<string, Pattern>();
 
-  constructor(
-    readonly schema: JsonSchema,
-    readonly dialect: Dialect,
-    text: string,
-  ) {
+  readonly schema: JsonSchema;
+  readonly dialect: Dialect;
+
+  constructor(schema: JsonSchema, dialect: Dialect, text: string) {
+    this.schema = schema;
+    this.dialect = dialect;
     const wrong = metaSchemaError(schema, dialect);
     if (wrong !== undefined) throw new UnusableSchema(`the schema is not valid JSON Schema: ${wrong}`);
     this.ajv = freshAjv(dialect);
     // `$schema` would need the meta-schemas in this instance; `$id` only serves references from elsewhere.
     const { $schema: _dialect, $id: _id, ...plain } = isObject(schema) ? schema : { allOf: [schema] };
     try {
-      this.ajv.addSchema(plain, ROOT);
+      this.ajv.addSchema(withStepCounts(plain), ROOT);
       this.validate = this.ajv.getSchema(ROOT) as ValidateFunction;
     } catch (error) {
       throw new UnusableSchema(`the schema cannot be compiled: ${(error as Error).message}`);
@@ -88,6 +90,11 @@ export function compiledSchema(schema: JsonSchema, dialect?: Dialect): CompiledS
   if (byContent.size > CACHE_LIMIT) byContent.delete(byContent.keys().next().value as string);
   if (typeof schema === 'object') byObject.set(schema, compiled);
   return compiled;
+}
+
+/** Compiles without the cache; throws UnusableSchema. */
+export function compileFresh(schema: JsonSchema, dialect: Dialect): CompiledSchema {
+  return compile(schema, dialect, schemaText(schema));
 }
 
 function compile(schema: JsonSchema, dialect: Dialect, text: string): CompiledSchema {

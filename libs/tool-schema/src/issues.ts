@@ -16,6 +16,9 @@ export interface SchemaIssue {
 /** Keywords whose branches report errors that only confuse: the failure of the value as a whole is what counts. */
 const BRANCHING = new Set(['anyOf', 'oneOf', 'contains']);
 
+/** No model reads the failures of more unions than this; further ones keep the errors of their branches. */
+const MAX_UNIONS = 50;
+
 /** Turns the errors of ajv (with `verbose`) into issues, each place and reason once. */
 export function issuesOf(errors: readonly ErrorObject[], schema: JsonSchema): SchemaIssue[] {
   const noise = branchErrors(errors, schema);
@@ -35,13 +38,21 @@ export function issuesOf(errors: readonly ErrorObject[], schema: JsonSchema): Sc
 
 function branchErrors(errors: readonly ErrorObject[], schema: JsonSchema): Set<ErrorObject> {
   const noise = new Set<ErrorObject>();
-  for (const union of errors) {
-    if (!BRANCHING.has(union.keyword)) continue;
+  // Outermost first: what it swallows needs no look of its own, which keeps thousands of errors cheap.
+  const unions = errors
+    .filter((error) => BRANCHING.has(error.keyword))
+    .sort((a, b) => a.instancePath.length - b.instancePath.length || a.schemaPath.length - b.schemaPath.length);
+  let left: readonly ErrorObject[] = errors;
+  let looked = 0;
+  for (const union of unions) {
+    if (noise.has(union)) continue;
+    if (++looked > MAX_UNIONS) break;
     const from = branchPaths(union, schema);
-    for (const error of errors) {
+    for (const error of left) {
       if (error === union || !isWithin(error.instancePath, union.instancePath)) continue;
       if (from.some((path) => isWithin(error.schemaPath, path))) noise.add(error);
     }
+    left = left.filter((error) => !noise.has(error));
   }
   return noise;
 }
@@ -81,7 +92,8 @@ function issueOf(error: ErrorObject): SchemaIssue {
     case 'dependencies': {
       if (typeof params['missingProperty'] !== 'string') break;
       const property = params['missingProperty'];
-      return { path: pointerTo(instancePath, property), keyword, message: missingText(parent, property) };
+      const message = missingText(parent, property);
+      return { path: pointerTo(instancePath, property), keyword, message };
     }
     case 'additionalProperties':
     case 'unevaluatedProperties': {
@@ -109,12 +121,13 @@ function issueOf(error: ErrorObject): SchemaIssue {
 }
 
 function missingText(parent: Record<string, unknown>, property: string): string {
+  const start = `missing ${JSON.stringify(clip(property, 80))}`;
   const schema = isObject(parent['properties']) ? own(parent['properties'], property) : undefined;
-  if (!isObject(schema)) return 'missing';
+  if (!isObject(schema)) return start;
   const type = typeText(schema['type']);
   const description = typeof schema['description'] === 'string' ? clip(schema['description'], 80) : undefined;
   const what = [type === 'another type' ? undefined : type, description].filter((part) => part !== undefined);
-  return what.length > 0 ? `missing (${what.join(': ')})` : 'missing';
+  return what.length > 0 ? `${start} (${what.join(': ')})` : start;
 }
 
 function unionText(error: ErrorObject): string {

@@ -28,16 +28,18 @@ const LISTS = new Set(['allOf', 'anyOf', 'oneOf', 'prefixItems', 'items']);
 const MAPS = new Set(['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas', 'dependencies']);
 
 /** The schemas directly below a schema, with the steps that lead to each. */
-export function* childSchemas(schema: Record<string, unknown>): Generator<[keyword: string, key: string, JsonSchema]> {
+export function* childSchemas(
+  schema: Record<string, unknown>,
+): Generator<[keyword: string, key: string | undefined, JsonSchema]> {
   for (const keyword of Object.keys(schema)) {
     const value = schema[keyword];
     if (LISTS.has(keyword) && Array.isArray(value)) {
       for (const [index, item] of value.entries()) if (isSchema(item)) yield [keyword, String(index), item];
     } else if (SINGLE.has(keyword)) {
-      if (isSchema(value)) yield [keyword, '', value];
+      if (isSchema(value)) yield [keyword, undefined, value];
     } else if (MAPS.has(keyword) && isObject(value)) {
-      for (const key of Object.keys(value)) {
-        const item = value[key];
+      for (const key in value) {
+        const item = own(value, key);
         if (isSchema(item)) yield [keyword, key, item];
       }
     }
@@ -45,24 +47,25 @@ export function* childSchemas(schema: Record<string, unknown>): Generator<[keywo
 }
 
 /**
- * All schema positions, the top first. Only schema positions are walked: a property that is called `$ref` is data.
- * Without recursion, so that ten thousand levels do not end the process; the caller stops when it has seen enough.
+ * All schema positions, the top first, in document order. Only schema positions are walked: a property that is called
+ * `$ref` is data. Without recursion, so that ten thousand levels do not end the process, and lazily: the caller stops
+ * when it has seen enough.
  */
 export function* walkSchema(schema: JsonSchema): Generator<SchemaPosition> {
-  const open: SchemaPosition[] = [{ schema, pointer: '', level: 1 }];
-  for (let at = open.pop(); at !== undefined; at = open.pop()) {
-    yield at;
-    if (typeof at.schema === 'boolean') continue;
-    const below: SchemaPosition[] = [];
-    for (const [keyword, key, child] of childSchemas(at.schema)) {
-      const base = pointerTo(at.pointer, keyword);
-      below.push({
-        schema: child,
-        pointer: SINGLE.has(keyword) && key === '' ? base : pointerTo(base, key),
-        level: at.level + 1,
-      });
+  yield { schema, pointer: '', level: 1 };
+  if (typeof schema === 'boolean') return;
+  const open = [{ children: childSchemas(schema), pointer: '' }];
+  for (let at = open.at(-1); at !== undefined; at = open.at(-1)) {
+    const next = at.children.next();
+    if (next.done) {
+      open.pop();
+      continue;
     }
-    while (below.length > 0) open.push(below.pop() as SchemaPosition);
+    const [keyword, key, child] = next.value;
+    const base = pointerTo(at.pointer, keyword);
+    const pointer = key === undefined ? base : pointerTo(base, key);
+    yield { schema: child, pointer, level: open.length + 1 };
+    if (typeof child === 'object') open.push({ children: childSchemas(child), pointer });
   }
 }
 

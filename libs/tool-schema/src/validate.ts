@@ -1,5 +1,6 @@
 import { type CompiledSchema, UnusableSchema, compiledSchema } from './compiled-schema.js';
 import { type SchemaIssue, issuesOf } from './issues.js';
+import { restartSteps } from './step-budget.js';
 import type { Dialect, JsonSchema } from './json-schema.js';
 
 export type Verdict = { ok: true } | { ok: false; errors: SchemaIssue[] };
@@ -21,10 +22,11 @@ export function validateArguments(schema: JsonSchema, value: unknown, options: {
 
 /** The same for a schema that is compiled already. */
 export function verdictOf(compiled: CompiledSchema, value: unknown): Verdict {
+  restartSteps();
   try {
     if (compiled.validate(value)) return { ok: true };
   } catch (error) {
-    // A recursive schema on a value that is nested very deeply.
+    // A stack overflow or a spent budget: a recursive schema on a value made for it.
     return { ok: false, errors: [unusable(`the arguments cannot be checked: ${(error as Error).message}`)] };
   }
   const errors = issuesOf(compiled.validate.errors ?? [], compiled.schema);

@@ -1,36 +1,48 @@
+import { randomBytes } from 'node:crypto';
+import { argsHash } from '@yardmaster/bus';
 import type { PendingCall } from '@yardmaster/conversation';
-import {
-  type AssistantToolCalls,
-  type ChatEnd,
-  type ConversationMessage,
-  type Effect,
-  type StoredToolCall,
-  type Tool,
+import type {
+  AssistantToolCalls,
+  ChatEnd,
+  ConversationMessage,
+  Effect,
+  StoredToolCall,
+  Tool,
 } from '@yardmaster/contracts';
 import {
+  CORE_TEXT_DIALECTS,
+  decideRepair,
+  type Dialect,
+  errorText,
+  type ModelAnswer,
+  NativeToolDispatcher,
   type ParsedToolCall,
-  readAnswer,
-  repairFeedback,
+  type RepairState,
   type ToolCallError,
-  type ToolDefinition,
+  type ToolDispatcher,
+  type ToolSet,
+  XmlToolDispatcher,
 } from '@yardmaster/tool-calls';
-import { argsHashOf, newNonce } from './args-hash.js';
+
+/** Answers of calls that are not run: unreadable, unknown, refused. By call. */
+export type Answers = Record<string, { output: string; reason: string }>;
 
 /** What an answer of a model comes to. */
 export type Reading =
   | { kind: 'final'; text: string; message: ConversationMessage }
-  /** Calls to run, or at least to answer; `feedback` follows the results where a call had no readable form. */
+  /** Calls to run, or at least to answer; `feedback` follows the results where a call had no form that can be answered. */
   | {
       kind: 'calls';
       message: AssistantToolCalls;
       calls: PendingCall[];
-      answers: Record<string, { output: string; reason: string }>;
+      answers: Answers;
       feedback: string | undefined;
-      /** What was wrong, for the count of repair rounds; undefined when nothing was. */
-      repair: string | undefined;
+      repair: RepairState;
     }
-  /** Nothing that can be stored as a call: the answer as it was, and what to say to it. */
-  | { kind: 'repair'; message: ConversationMessage; feedback: string; repair: string };
+  /** No call that could be answered: the answer as it was, and what to say to it. */
+  | { kind: 'repair'; message: ConversationMessage; feedback: string; repair: RepairState }
+  /** The model was told often enough. */
+  | { kind: 'gave_up'; reason: string; text: string; message: ConversationMessage };
 
 export interface AnswerContext {
   step: number;
@@ -38,72 +50,76 @@ export interface AnswerContext {
   historySeq: number;
   /** The tools that this run may call, by the name that the model knows. */
   tools: ReadonlyMap<string, Tool>;
-  definitions: readonly ToolDefinition[];
+  toolSet: ToolSet;
+  /** Of the rounds of repair before this answer. */
+  repair: RepairState;
 }
 
-/** Reads the answer in the dialect that the router says served it. */
+const native = new NativeToolDispatcher();
+const textReaders = new Map<string, ToolDispatcher>();
+
+/** The reader of a dialect that the router names: the answer is read as it was asked for, not as it was planned. */
+export function readerOf(dialect: string): ToolDispatcher {
+  if (dialect === 'native') return native;
+  let reader = textReaders.get(dialect);
+  if (reader === undefined) {
+    const dialects = [...new Set([...CORE_TEXT_DIALECTS, dialect as Dialect])];
+    reader = new XmlToolDispatcher({ dialects });
+    textReaders.set(dialect, reader);
+  }
+  return reader;
+}
+
+/** Reads an answer in the dialect that the router says served it. */
 export function interpret(end: ChatEnd, context: AnswerContext): Reading {
-  const served = { provider: end.provider, model: end.model, dialect: end.dialect };
-  const parsed = readAnswer({
+  const answer: ModelAnswer = {
     text: end.text,
     reasoning: end.reasoning,
-    toolCalls: end.calls.map(({ id, name, arguments: args }) => ({ id, name, arguments: args })),
-    finishReason: end.finishReason,
-    dialect: end.dialect,
+    tool_calls: end.calls.map(({ id, name, arguments: text }) => ({ id, name, arguments: text })),
     textFromReasoning: end.marks?.textFromReasoning ?? false,
-    tools: context.definitions,
-    turn: context.step,
-  });
+  };
+  const parsed = readerOf(end.dialect).parseResponse(answer, { tools: context.toolSet, turn: context.step });
+  const served = { provider: end.provider, model: end.model, dialect: end.dialect };
   const reasoning = parsed.reasoning === '' ? null : parsed.reasoning;
-  if (parsed.calls.length === 0 && parsed.errors.length === 0)
-    return {
-      kind: 'final',
-      text: parsed.text,
-      message: { type: 'chat', role: 'assistant', content: parsed.text, reasoning_content: reasoning, served },
-    };
+  const asChat = (content: string): ConversationMessage => ({
+    type: 'chat',
+    role: 'assistant',
+    content,
+    reasoning_content: reasoning,
+    served,
+  });
 
-  const stored: StoredToolCall[] = [];
+  const truncated = end.finishReason === 'length';
+  const decision = decideRepair(context.repair, parsed, { tools: context.toolSet, truncated });
+  if (decision.action === 'stop')
+    return { kind: 'gave_up', reason: decision.reason, text: parsed.text, message: asChat(end.text) };
+  if (decision.action === 'none' && parsed.calls.length === 0)
+    return { kind: 'final', text: parsed.text, message: asChat(parsed.text) };
+
   const calls: PendingCall[] = [];
-  const answers: Record<string, { output: string; reason: string }> = {};
-  const unreadable: ToolCallError[] = [];
+  const stored: StoredToolCall[] = [];
+  const answers: Answers = {};
+  const unanswerable: ToolCallError[] = [];
   for (const item of inOrder(parsed.calls, parsed.errors, end)) {
     const id = `${context.step}-${calls.length}`;
     if ('arguments' in item) {
-      calls.push(pendingOf(item, id, context));
-      stored.push({ id: item.id, name: item.name, arguments: JSON.stringify(item.arguments) });
-      continue;
-    }
-    // A native call must be answered under its id, however it was written; a text without readable form has none.
-    if (item.id === undefined) {
-      unreadable.push(item);
-      continue;
-    }
-    const argumentsJson = isJsonObject(item.input) ? item.input! : '{}';
-    calls.push({
-      call: id,
-      providerId: item.id,
-      name: item.name ?? 'unknown',
-      argumentsJson,
-      argsHash: argsHashOf({}),
-      historySeq: context.historySeq,
-      nonce: '',
-      effect: 'read',
-      kind: 'none',
-    });
-    stored.push({ id: item.id, name: item.name ?? 'unknown', arguments: argumentsJson });
-    answers[id] = { output: repairFeedback([item], context.definitions), reason: item.kind };
+      const call = pendingOf(item, id, context);
+      calls.push(call);
+      stored.push({ id: item.id, name: item.name, arguments: call.argumentsJson });
+    } else if (item.id !== undefined) {
+      // A native call must be answered under its id, however it was written.
+      const call = unreadCall(item, item.id, id, context.historySeq);
+      calls.push(call);
+      stored.push({ id: item.id, name: call.name, arguments: call.argumentsJson });
+      answers[id] = { output: errorText(item, { tools: context.toolSet, truncated }), reason: item.kind };
+    } else unanswerable.push(item);
   }
-  const feedback = unreadable.length === 0 ? undefined : repairFeedback(unreadable, context.definitions);
-  const repair =
-    parsed.errors.length === 0
-      ? undefined
-      : parsed.errors.map((error) => `${error.kind} ${error.name ?? ''} ${error.input ?? ''}`).join('\n');
   if (calls.length === 0)
     return {
       kind: 'repair',
-      feedback: feedback!,
-      repair: repair!,
-      message: { type: 'chat', role: 'assistant', content: end.text, reasoning_content: reasoning, served },
+      feedback: decision.action === 'repair' ? decision.text : '',
+      repair: decision.state,
+      message: asChat(end.text),
     };
   return {
     kind: 'calls',
@@ -116,26 +132,44 @@ export function interpret(end: ChatEnd, context: AnswerContext): Reading {
     },
     calls,
     answers,
-    feedback,
-    repair,
+    feedback: unanswerable.length > 0 && decision.action === 'repair' ? decision.text : undefined,
+    // An answer without a mistake ends the rounds of repair.
+    repair: decision.action === 'none' ? { rounds: 0, last: undefined } : decision.state,
   };
 }
 
 function pendingOf(call: ParsedToolCall, id: string, context: AnswerContext): PendingCall {
   const tool = context.tools.get(call.name)!;
+  const argumentsJson = JSON.stringify(call.arguments);
   return {
     call: id,
     providerId: call.id,
     name: tool.name,
-    argumentsJson: JSON.stringify(call.arguments),
-    argsHash: argsHashOf(call.arguments),
+    argumentsJson,
+    argsHash: argsHash(argumentsJson),
     historySeq: context.historySeq,
-    nonce: newNonce(),
+    nonce: randomBytes(16).toString('hex'),
     effect: tool.effect as Effect,
     kind: tool.kind,
     toolHash: tool.hash,
     dispatchJson: tool.dispatchJson,
     timeoutMs: tool.timeoutMs,
+  };
+}
+
+/** A call that is answered without being run. Text that is no JSON would make the whole history unreadable for a provider. */
+function unreadCall(error: ToolCallError, providerId: string, id: string, historySeq: number): PendingCall {
+  const argumentsJson = isJsonObject(error.input) ? error.input! : '{}';
+  return {
+    call: id,
+    providerId,
+    name: error.name ?? 'unknown',
+    argumentsJson,
+    argsHash: argsHash(argumentsJson),
+    historySeq,
+    nonce: '',
+    effect: 'read',
+    kind: 'none',
   };
 }
 
@@ -145,11 +179,12 @@ function inOrder(
   errors: readonly ToolCallError[],
   end: ChatEnd,
 ): (ParsedToolCall | ToolCallError)[] {
-  const rank = new Map(end.calls.map((call, index) => [call.id, index]));
   const items: (ParsedToolCall | ToolCallError)[] = [...calls, ...errors];
+  if (errors.length === 0 || end.calls.length === 0) return items;
+  const rank = new Map(end.calls.map((call, index) => [call.id, index]));
   const rankOf = (item: ParsedToolCall | ToolCallError) =>
-    rank.get(('providerId' in item ? item.providerId : undefined) ?? item.id ?? '') ?? Number.MAX_SAFE_INTEGER;
-  return rank.size === 0 ? items : items.sort((a, b) => rankOf(a) - rankOf(b));
+    rank.get(('providerId' in item ? item.providerId : undefined) ?? item.id ?? '') ?? end.calls.length;
+  return items.sort((a, b) => rankOf(a) - rankOf(b));
 }
 
 function isJsonObject(text: string | undefined): boolean {

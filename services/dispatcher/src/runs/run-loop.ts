@@ -8,10 +8,18 @@ import {
   type StoredToolResult,
   YardError,
 } from '@yardmaster/contracts';
+import {
+  decideRepair,
+  NO_REPAIRS,
+  NO_ROUNDS,
+  noteRound,
+  type ParseNotes,
+  providerParseError,
+  type ToolCallError,
+} from '@yardmaster/tool-calls';
 import type { DispatcherConfig } from '../config.js';
 import { interpret, type Reading } from './answer.js';
 import type { ApprovalPolicy } from './approval-policy.js';
-import { canonicalJson } from './args-hash.js';
 import { limitReached, type RunUsage } from './limits.js';
 import type { ModelCall } from './model-call.js';
 import type { StoredEventType } from './run-events.js';
@@ -29,8 +37,6 @@ export interface LoopParts {
 /** How the work on a run ended here. */
 export type LoopEnd = { kind: 'ended'; next: string | undefined } | { kind: 'parked' };
 
-/** Rounds in which the model may repair what could not be read, in a row. */
-const REPAIR_ROUNDS = 2;
 /** Tries of a model request that nobody served (a router that restarts), before the run is handed to the queue again. */
 const ROUTER_TRIES = 6;
 
@@ -117,7 +123,13 @@ export class RunLoop {
     try {
       end = await this.ask(step);
       failpoint('dispatcher.llm.answered');
-      reading = interpret(end, { step, historySeq: session.seq + 1, tools: plan.tools, definitions: plan.definitions });
+      reading = interpret(end, {
+        step,
+        historySeq: session.seq + 1,
+        tools: plan.tools,
+        toolSet: plan.toolSet,
+        repair: session.notes.repair ?? NO_REPAIRS,
+      });
     } catch (error) {
       if (session.signal.aborted) return undefined; // the loop's head says what that means
       return this.modelFailed(error);
@@ -151,27 +163,18 @@ export class RunLoop {
         ]);
       return this.finish('completed', { ...used, output: reading.text }, [reading.message]);
     }
-    const gaveUp = this.countRepairs(reading);
-    if (gaveUp !== undefined) {
-      const message: ConversationMessage = { type: 'chat', role: 'assistant', content: end.text };
-      return this.finish('incomplete', { ...used, reason: gaveUp, output: end.text }, [message]);
-    }
+    if (reading.kind === 'gave_up')
+      return this.finish('incomplete', { ...used, reason: reading.reason, output: reading.text }, [reading.message]);
+    session.notes.repair = reading.repair;
     if (reading.kind === 'repair') {
       await session.append([reading.message, { type: 'chat', role: 'user', content: reading.feedback }], used);
       return undefined;
     }
-    const looping = this.countRepeats(reading.calls);
-    if (looping) {
+    const looping = this.looping(reading.calls);
+    if (looping !== undefined) {
       const message: ConversationMessage = { type: 'chat', role: 'assistant', content: reading.message.text ?? '' };
-      return this.finish(
-        'incomplete',
-        {
-          ...used,
-          reason: 'loop_detected',
-          message: `The model made the same calls ${this.parts.config.maxRepeats} times in a row.`,
-        },
-        [message],
-      );
+      const why = `The model goes in circles: ${looping}.`;
+      return this.finish('incomplete', { ...used, reason: 'loop_detected', message: why }, [message]);
     }
     await this.requestCalls(reading, used, step);
     return undefined;
@@ -234,7 +237,7 @@ export class RunLoop {
         workspace: this.plan.workspace,
         tools: [...this.plan.tools.keys()],
         answers: session.notes.answers ?? {},
-        signal: session.signal,
+        signal: session.waiting,
         onOutcome,
       },
       resumed,
@@ -326,21 +329,20 @@ export class RunLoop {
     const failure = YardError.from(error);
     if (ROUTER_GONE.has(failure.code) || failure.code === 'YM-STATE-LOST' || failure.code === 'YM-FENCED')
       throw failure;
-    if (failure.code === 'YM-LLM-MODEL-OUTPUT') {
+    const unread =
+      failure.code === 'YM-LLM-MODEL-OUTPUT' ? (providerParseError(failure.message) ?? UNREAD_BY_SERVER) : undefined;
+    if (unread !== undefined) {
       // The server could not read the call that its model wrote: the model hears so, within the budget of repairs.
-      const feedback = `Your last tool call could not be read by the server: ${failure.message}\nNothing was run. Write the call again, as valid JSON.`;
-      const gaveUp = this.countRepairs({ repair: failure.message });
-      if (gaveUp === undefined) {
-        await this.session.append(
-          [
-            { type: 'chat', role: 'assistant', content: '' },
-            { type: 'chat', role: 'user', content: feedback },
-          ],
-          { steps: this.session.record.steps + 1 },
-        );
-        return undefined;
-      }
-      return this.finish('incomplete', { reason: gaveUp });
+      const nothing = { text: '', calls: [], errors: [unread], notes: NOTHING_NOTED };
+      const decision = decideRepair(this.session.notes.repair ?? NO_REPAIRS, nothing);
+      if (decision.action !== 'repair')
+        return this.finish('incomplete', {
+          reason: decision.action === 'stop' ? decision.reason : 'repair_budget_exhausted',
+        });
+      this.session.notes.repair = decision.state;
+      const steps = this.session.record.steps + 1;
+      await this.session.append([{ type: 'chat', role: 'user', content: decision.text }], { steps });
+      return undefined;
     }
     if (failure.class === 'INTERNAL')
       this.session.log.error({ run: this.session.run, err: failure.cause ?? failure }, 'a step failed');
@@ -365,27 +367,16 @@ export class RunLoop {
     };
   }
 
-  /** The reason to end the run, when the model could not repair its calls. */
-  private countRepairs(reading: { repair?: string | undefined }): string | undefined {
+  /** Why the run must end, when the model goes in circles. */
+  private looping(calls: readonly PendingCall[]): string | undefined {
     const { notes } = this.session;
-    if (reading.repair === undefined) {
-      notes.repairs = 0;
-      delete notes.lastRepair;
-      return undefined;
-    }
-    const identical = notes.lastRepair === reading.repair;
-    notes.repairs++;
-    notes.lastRepair = reading.repair.slice(0, 2000);
-    return notes.repairs > REPAIR_ROUNDS || identical ? 'unreadable_tool_calls' : undefined;
-  }
-
-  /** True when the same calls were made too often in a row. */
-  private countRepeats(calls: readonly PendingCall[]): boolean {
-    const { session } = this;
-    const fingerprint = calls.map((call) => `${call.name} ${canonicalJson(JSON.parse(call.argumentsJson))}`).join('\n');
-    session.record.repeats = session.notes.lastCalls === fingerprint ? session.record.repeats + 1 : 1;
-    session.notes.lastCalls = fingerprint.slice(0, 4000);
-    return session.record.repeats >= this.parts.config.maxRepeats;
+    const noted = noteRound(
+      notes.rounds ?? NO_ROUNDS,
+      calls.map((call) => ({ name: call.name, arguments: call.argsHash })),
+      { limit: this.parts.config.maxRepeats },
+    );
+    notes.rounds = [...noted.state];
+    return noted.looping ? noted.reason : undefined;
   }
 
   /** What the caller said to the running agent becomes part of the conversation before the next answer. */
@@ -432,7 +423,6 @@ export class RunLoop {
       ...record,
       state,
       pending: [],
-      repeats: session.record.repeats,
     });
     failpoint('dispatcher.final.appended');
     sayEnd(session, written.state as TerminalState, step, { ...record, ...(message === undefined ? {} : { message }) });
@@ -441,6 +431,18 @@ export class RunLoop {
     return { kind: 'ended', next: written.next };
   }
 }
+
+const NOTHING_NOTED: ParseNotes = {
+  repairs: {},
+  callsInReasoning: 0,
+  quotedCallsIgnored: 0,
+  fabricatedResult: false,
+  errorsDropped: 0,
+};
+const UNREAD_BY_SERVER: ToolCallError = {
+  kind: 'malformed_json',
+  message: 'the server could not read the tool call in your answer',
+};
 
 type UsageUpdate = Pick<RunUsage, 'steps' | 'promptTokens' | 'completionTokens' | 'cachedTokens' | 'costUsd'>;
 

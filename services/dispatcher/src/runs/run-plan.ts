@@ -1,7 +1,7 @@
 import type { AgentConfig, PlatformConfig } from '@yardmaster/service-kit';
 import type { RunRecord } from '@yardmaster/conversation';
 import { type StartRun, type TenantId, type Tool, YardError } from '@yardmaster/contracts';
-import type { ToolDefinition } from '@yardmaster/tool-calls';
+import { ToolSet } from '@yardmaster/tool-calls';
 import type { RunLimits } from './limits.js';
 import type { ToolSnapshot } from './tool-snapshot.js';
 
@@ -12,7 +12,8 @@ export interface RunPlan {
   system: string;
   /** By the name that models know; meta tools lose their underscores. */
   tools: ReadonlyMap<string, Tool>;
-  definitions: readonly ToolDefinition[];
+  /** The same for the reader of answers: names and schemas. */
+  toolSet: ToolSet;
   limits: RunLimits;
   workspace: string;
 }
@@ -51,11 +52,7 @@ export function planRun(
     model: spec.model ?? agent.model ?? config.routing.default_model ?? '',
     system: spec.system ?? agent.system ?? '',
     tools: found,
-    definitions: [...found].map(([name, tool]) => ({
-      name,
-      description: tool.description,
-      parameters: JSON.parse(tool.parametersJson) as Record<string, unknown>,
-    })),
+    toolSet: toolSetOf(found),
     limits: {
       maxIterations: limits?.maxIterations ?? agent.limits?.max_iterations ?? defaults.maxIterations,
       maxTokens: limits?.maxTokens !== undefined ? Number(limits.maxTokens) : agent.limits?.max_tokens,
@@ -83,4 +80,24 @@ function findTool(tenant: TenantId, name: string, tools: Pick<ToolSnapshot, 'fin
       details: { name, known: [...tools.all(tenant).keys()].filter((known) => !known.startsWith('__')).sort() },
     });
   return tool;
+}
+
+const toolSets = new Map<string, ToolSet>();
+
+/** One for each set of definitions: compiling schemas is dear, and most runs have the tools of the last one. */
+function toolSetOf(tools: ReadonlyMap<string, Tool>): ToolSet {
+  const key = [...tools].map(([name, tool]) => `${name} ${tool.hash}`).join('\n');
+  let set = toolSets.get(key);
+  if (set === undefined) {
+    set = new ToolSet(
+      [...tools].map(([name, tool]) => ({
+        name,
+        description: tool.description,
+        parameters: JSON.parse(tool.parametersJson) as Record<string, unknown>,
+      })),
+    );
+    if (toolSets.size >= 200) toolSets.clear();
+    toolSets.set(key, set);
+  }
+  return set;
 }

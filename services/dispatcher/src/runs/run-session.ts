@@ -1,6 +1,7 @@
 import type { ConversationStore, RunRecord, RunUpdate, TerminalState, Written } from '@yardmaster/conversation';
 import type { ConversationMessage, StartRun, TenantId } from '@yardmaster/contracts';
 import { YardError } from '@yardmaster/contracts';
+import type { RepairState } from '@yardmaster/tool-calls';
 import type { Logger } from '@yardmaster/service-kit';
 import type { RunEvents } from './run-events.js';
 
@@ -9,18 +10,14 @@ export type StopReason = 'cancel' | 'lost' | 'shutdown' | 'deadline';
 
 /** The loop's own notes in the run record: what a resumed run must know and nobody else needs. */
 export interface LoopNotes {
-  /** Rounds of repair in a row without a readable answer. */
-  repairs: number;
-  /** What the last repair round was about; the same again ends the run. */
-  lastRepair?: string;
-  /** Hash of the last round's calls, for the detection of loops. */
-  lastCalls?: string;
+  /** Rounds of repair so far. */
+  repair?: RepairState;
+  /** Signatures of the last rounds of calls, for the detection of loops. */
+  rounds?: string[];
   /** Calls of the pending round that have their answer without being run. */
   answers?: Record<string, { output: string; reason: string }>;
   /** Feedback on calls that had no readable form, to follow the results of the pending round. */
   feedback?: string;
-  /** Stream sequence numbers are not kept here: they are read from the stream itself. */
-  deadlineMs?: number;
 }
 
 /** One conversation while this process owns it: its fence and sequence, its run's record, and the one way to write. */
@@ -28,7 +25,8 @@ export class RunSession {
   readonly tenant: TenantId;
   readonly conversation: string;
   readonly run: string;
-  readonly stop = new AbortController();
+  private readonly hard = new AbortController();
+  private readonly soft = new AbortController();
   seq: number;
   record: RunRecord;
   notes: LoopNotes;
@@ -49,27 +47,32 @@ export class RunSession {
     this.run = record.id;
     this.seq = seq;
     this.record = record;
-    this.notes = {
-      repairs: 0,
-      ...(record.loopJson === undefined ? {} : (JSON.parse(record.loopJson) as Partial<LoopNotes>)),
-    };
+    this.notes = record.loopJson === undefined ? {} : (JSON.parse(record.loopJson) as LoopNotes);
   }
 
   get ref() {
     return { tenant: this.tenant, conversation: this.conversation, run: this.run };
   }
 
+  /** Aborted when the run is cancelled, out of time, or somebody else's. */
   get signal(): AbortSignal {
-    return this.stop.signal;
+    return this.hard.signal;
+  }
+
+  /** Aborted also when this process shuts down: a wait for tools can be taken up elsewhere, an answer being paid for not. */
+  get waiting(): AbortSignal {
+    return this.soft.signal;
   }
 
   get stopReason(): StopReason | undefined {
-    return this.stop.signal.aborted ? (this.stop.signal.reason as StopReason) : undefined;
+    if (this.hard.signal.aborted) return this.hard.signal.reason as StopReason;
+    return this.soft.signal.aborted ? (this.soft.signal.reason as StopReason) : undefined;
   }
 
   /** Breaks off what is being waited for; the first reason stays. */
   interrupt(reason: StopReason): void {
-    if (!this.stop.signal.aborted) this.stop.abort(reason);
+    if (reason !== 'shutdown' && !this.hard.signal.aborted) this.hard.abort(reason);
+    if (!this.soft.signal.aborted) this.soft.abort(reason);
   }
 
   /** Keeps the lease while the session lasts; losing it stops everything. */

@@ -1,0 +1,54 @@
+/** Longest output that goes into a message, in UTF-16 units, unless a deployment says otherwise. */
+export const DEFAULT_MAX_OUTPUT_CHARS = 20_000;
+
+const LONE_SURROGATE = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
+const SURROGATE = /[\ud800-\udfff]/;
+// Line breaks and tabs stay.
+const CONTROL = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]/g;
+
+export interface PreparedOutput {
+  text: string;
+  /** How many UTF-16 units were cut out, 0 if none. */
+  omitted: number;
+}
+
+/**
+ * A tool's output as text for a message: decoded, well-formed, control bytes visible, and cut to `maxChars` (mark
+ * included) with head and tail kept. Tags are untouched: neutralising comes last, or a cut could put one together.
+ */
+export function prepareOutput(output: string | Uint8Array, maxChars = DEFAULT_MAX_OUTPUT_CHARS): PreparedOutput {
+  const decoded = typeof output === 'string' ? output : new TextDecoder().decode(output);
+  const wellFormed = SURROGATE.test(decoded) ? decoded.replace(LONE_SURROGATE, '\ufffd') : decoded;
+  return cut(wellFormed.replace(CONTROL, visible), maxChars);
+}
+
+/** The picture of a control character, one for one, so that counts stay true. */
+function visible(char: string): string {
+  const code = char.charCodeAt(0);
+  if (code < 0x20) return String.fromCharCode(0x2400 + code);
+  return code === 0x7f ? '\u2421' : '\ufffd';
+}
+
+/** Keeps 70 % from the head and 30 % from the tail and says how much is gone, never half of a surrogate pair. */
+function cut(text: string, maxChars: number): PreparedOutput {
+  if (text.length <= maxChars) return { text, omitted: 0 };
+  const room = Math.max(0, maxChars - omission(text.length).length);
+  let head = Math.floor(room * 0.7);
+  if (head > 0 && isHighSurrogate(text.charCodeAt(head - 1))) head--;
+  let tail = text.length - (room - head);
+  if (tail < text.length && isLowSurrogate(text.charCodeAt(tail))) tail++;
+  const omitted = tail - head;
+  return { text: `${text.slice(0, head)}${omission(omitted)}${text.slice(tail)}`, omitted };
+}
+
+function omission(count: number): string {
+  return `\n[... ${count} characters omitted ...]\n`;
+}
+
+function isHighSurrogate(code: number): boolean {
+  return code >= 0xd800 && code <= 0xdbff;
+}
+
+function isLowSurrogate(code: number): boolean {
+  return code >= 0xdc00 && code <= 0xdfff;
+}

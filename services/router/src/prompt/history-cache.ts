@@ -1,0 +1,54 @@
+import type { ConversationMessage } from '@yardmaster/contracts';
+import type { ChatMessage } from '@yardmaster/llm-wire';
+
+/** One item of the history as it goes into a request: the JSON of its wire messages, joined by commas ('' for none). */
+export interface RenderedItem {
+  seq: number;
+  json: string;
+  /** Does a user's turn begin here? Only before such an item may a history be cut. */
+  startsTurn: boolean;
+}
+
+export interface StoredItem {
+  seq: number;
+  json: string;
+}
+
+type Render = (item: ConversationMessage) => ChatMessage[];
+
+/**
+ * Rendered items by (conversation, provider, model, dialect), least recently used first out: a turn renders what is new
+ * only, and the bytes of the prefix stay what they were, which is what providers' prompt caches go by.
+ */
+export class HistoryCache {
+  private readonly entries = new Map<string, Map<number, RenderedItem>>();
+
+  constructor(private readonly capacity: number) {}
+
+  /** The items in rendered form; those that left the window are forgotten. */
+  render(key: string, items: readonly StoredItem[], render: Render): RenderedItem[] {
+    const known = this.entries.get(key);
+    this.entries.delete(key);
+    const fresh = new Map<number, RenderedItem>();
+    for (const item of items) fresh.set(item.seq, known?.get(item.seq) ?? renderItem(item, render));
+    if (this.capacity > 0) {
+      this.entries.set(key, fresh);
+      if (this.entries.size > this.capacity) this.entries.delete(this.entries.keys().next().value!);
+    }
+    return [...fresh.values()];
+  }
+
+  get size(): number {
+    return this.entries.size;
+  }
+}
+
+export function renderItem({ seq, json }: StoredItem, render: Render): RenderedItem {
+  const item = JSON.parse(json) as ConversationMessage;
+  const messages = render(item);
+  return {
+    seq,
+    json: messages.map((message) => JSON.stringify(message)).join(','),
+    startsTurn: item.type === 'chat' && item.role === 'user',
+  };
+}

@@ -1,0 +1,184 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { fromBinary } from '@bufbuild/protobuf';
+import { type Bus, type KvSnapshot } from '@yardmaster/bus';
+import { ConversationStore } from '@yardmaster/conversation';
+import {
+  BUCKETS,
+  type ChatRequest,
+  type ConversationMessage,
+  type TenantId,
+  type Tool,
+  ToolSchema,
+  YardError,
+} from '@yardmaster/contracts';
+import { BUS } from '@yardmaster/service-kit';
+import type { ToolChoice, WireMessage, WireTool } from '@yardmaster/llm-wire';
+import { promptInstructions, type ToolDefinition } from '@yardmaster/tool-calls';
+import { RouterConfig } from '../config.js';
+import type { Candidate, CutWish, Rendered, Renderer } from '../failover/candidate.js';
+import { cutTurns } from './cut-turns.js';
+import { toWireMessages } from './wire-messages.js';
+import { HistoryCache, type RenderedItem, renderItem, type StoredItem } from './history-cache.js';
+
+const SHARED = '_';
+
+/** What a request says, loaded once, before any provider is tried. */
+export interface Prompt {
+  renderer: Renderer;
+  hasTools: boolean;
+  hasImages: boolean;
+}
+
+/** Turns a request by reference into what a provider gets, in the dialect of each attempt. */
+@Injectable()
+export class PromptService {
+  private readonly cache: HistoryCache;
+  private tools: KvSnapshot<Tool> | undefined;
+
+  constructor(
+    @Inject(BUS) private readonly bus: Bus,
+    private readonly store: ConversationStore,
+    private readonly config: RouterConfig,
+  ) {
+    this.cache = new HistoryCache(config.prefixCache);
+  }
+
+  async onApplicationBootstrap(): Promise<void> {
+    this.tools = await this.bus.watch(BUCKETS.tools, (bytes) => fromBinary(ToolSchema, bytes));
+  }
+
+  /** Loads what the request refers to. Throws NOT_FOUND for an unknown tool, INVALID for messages that cannot be read. */
+  async load(tenant: TenantId, request: ChatRequest): Promise<Prompt> {
+    const history = await this.history(tenant, request);
+    const tail = parseMessages(request.tailMessagesJson, 'tail_messages_json');
+    const definitions = this.definitions(tenant, request.tools);
+    const inlineTools =
+      request.inlineToolsJson === ''
+        ? undefined
+        : (parseJson(request.inlineToolsJson, 'inline_tools_json') as WireTool[]);
+    const tools = [...definitions, ...(inlineTools ?? []).map((tool) => tool.function as ToolDefinition)];
+    const nativeTools =
+      tools.length === 0 ? undefined : JSON.stringify([...definitions.map(wireTool), ...(inlineTools ?? [])]);
+    const extras = requestExtras(request);
+    const renderer = (candidate: Candidate, wish?: CutWish): Rendered | null => {
+      const rendered = this.render(tenant, request, candidate, history, tail);
+      const cut = cutTurns(rendered, wish);
+      if (cut === null) return null;
+      const native = candidate.dialect === 'native';
+      const system = [request.system, native || tools.length === 0 ? '' : promptInstructions(tools)]
+        .filter((part) => part !== '')
+        .join('\n\n');
+      const messages: WireMessage[] = [];
+      if (system !== '') messages.push({ role: 'system', content: system });
+      for (const item of cut.items) if (item.json !== '') messages.push(item.json);
+      return {
+        input: {
+          messages,
+          ...(native && nativeTools !== undefined ? { tools: nativeTools } : {}),
+          ...extras,
+          ...(native && request.toolChoiceJson !== ''
+            ? { toolChoice: JSON.parse(request.toolChoiceJson) as ToolChoice }
+            : {}),
+        },
+        turnsCut: cut.turnsCut,
+        promptTokens: Math.ceil(
+          cut.items.reduce(
+            (sum, item) => sum + item.json.length,
+            system.length + (native ? (nativeTools?.length ?? 0) : 0),
+          ) / 4,
+        ),
+      };
+    };
+    return {
+      renderer,
+      hasTools: tools.length > 0,
+      hasImages: history.some((item) => item.json.includes('"image_url"')),
+    };
+  }
+
+  private render(
+    tenant: TenantId,
+    request: ChatRequest,
+    candidate: Candidate,
+    history: readonly StoredItem[],
+    tail: readonly ConversationMessage[],
+  ): RenderedItem[] {
+    const wire = (item: ConversationMessage) => toWireMessages(candidate, item);
+    const key = `${tenant} ${request.conversationId} ${candidate.provider} ${candidate.model} ${candidate.dialect}`;
+    const rendered =
+      request.conversationId === ''
+        ? history.map((item) => renderItem(item, wire))
+        : this.cache.render(key, history, wire);
+    return [
+      ...rendered,
+      ...tail.map((item, index) => renderItem({ seq: -1 - index, json: JSON.stringify(item) }, wire)),
+    ];
+  }
+
+  private async history(tenant: TenantId, request: ChatRequest): Promise<StoredItem[]> {
+    if (request.conversationId !== '')
+      return this.store.window({
+        tenant,
+        conversation: request.conversationId,
+        upToSeq: Number(request.upToSeq),
+        limit: this.config.windowItems,
+      });
+    const json =
+      request.inlineKey !== '' ? await this.store.bodies.get(tenant, request.inlineKey) : request.inlineMessagesJson;
+    return parseMessages(json, 'inline_messages_json').map((message, index) => ({
+      seq: index + 1,
+      json: JSON.stringify(message),
+    }));
+  }
+
+  /** Definitions of the named tools, sorted, so that the same set is always the same bytes. */
+  private definitions(tenant: TenantId, names: readonly string[]): ToolDefinition[] {
+    const known = this.tools?.current;
+    return [...new Set(names)].sort().map((name) => {
+      const tool = known?.get(`${tenant}.${name}`) ?? known?.get(`${SHARED}.${name}`);
+      if (tool === undefined)
+        throw new YardError('NOT_FOUND', 'YM-TOOL-UNKNOWN', `There is no tool "${name}".`, { details: { name } });
+      return {
+        name: tool.name.replace(/^__/, ''),
+        description: tool.description,
+        parameters: JSON.parse(tool.parametersJson) as Record<string, unknown>,
+      };
+    });
+  }
+}
+
+const wireTool = (tool: ToolDefinition): WireTool => ({
+  type: 'function',
+  function: { name: tool.name, description: tool.description ?? '', parameters: tool.parameters },
+});
+
+function requestExtras(request: ChatRequest) {
+  const sampling = {
+    ...(request.temperature === undefined ? {} : { temperature: request.temperature }),
+    ...(request.topP === undefined ? {} : { top_p: request.topP }),
+    ...(request.seed === undefined ? {} : { seed: request.seed }),
+    ...(request.stop.length === 0 ? {} : { stop: request.stop }),
+  };
+  return {
+    ...(Object.keys(sampling).length === 0 ? {} : { sampling }),
+    ...(request.responseFormatJson === ''
+      ? {}
+      : { responseFormat: parseJson(request.responseFormatJson, 'response_format_json') }),
+  };
+}
+
+function parseMessages(json: string, field: string): ConversationMessage[] {
+  if (json === '') return [];
+  const value = parseJson(json, field);
+  if (!Array.isArray(value))
+    throw new YardError('INVALID', 'YM-BAD-MESSAGES', `${field} must be a JSON array of messages.`);
+  return value as ConversationMessage[];
+}
+
+function parseJson(json: string, field: string): unknown {
+  try {
+    return JSON.parse(json);
+  } catch {
+    throw new YardError('INVALID', 'YM-BAD-MESSAGES', `${field} is no valid JSON.`);
+  }
+}

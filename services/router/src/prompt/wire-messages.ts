@@ -1,0 +1,53 @@
+import type { ConversationMessage } from '@yardmaster/contracts';
+import type { ChatMessage } from '@yardmaster/llm-wire';
+import { NativeToolDispatcher, type ProviderMessage, XmlToolDispatcher } from '@yardmaster/tool-calls';
+import type { Candidate } from '../failover/candidate.js';
+
+const native = new NativeToolDispatcher();
+const xml = new XmlToolDispatcher();
+
+/** One item of the canonical history as messages of the wire, in the dialect of a candidate. */
+export function toWireMessages(
+  candidate: Pick<Candidate, 'provider' | 'model' | 'dialect' | 'kind'>,
+  item: ConversationMessage,
+): ChatMessage[] {
+  const target = { provider: candidate.provider, model: candidate.model };
+  // llama.cpp may tokenise contents with special tokens on, whoever wrote them.
+  const options = { target, neutraliseEveryRole: candidate.kind === 'llamacpp' };
+  if (candidate.dialect !== 'native') return xml.toProviderMessages([item], options).map(plain);
+  const messages = native.toProviderMessages([item], options);
+  return item.type === 'chat' ? messages.map(plain) : messages.map(fromPayload);
+}
+
+const plain = ({ role, content, reasoning_content }: ProviderMessage): ChatMessage => ({
+  role,
+  content,
+  ...(reasoning_content === undefined ? {} : { reasoning_content }),
+});
+
+interface Payload {
+  content: string | null;
+  tool_calls?: { id: string; name: string; arguments: string }[];
+  reasoning_content?: string | null;
+  tool_call_id?: string;
+}
+
+/** The dispatcher states calls and results as JSON in the content; the wire has fields for them. */
+function fromPayload({ role, content }: ProviderMessage): ChatMessage {
+  const payload = JSON.parse(content as string) as Payload;
+  if (payload.tool_call_id !== undefined) return { role, content: payload.content, tool_call_id: payload.tool_call_id };
+  return {
+    role,
+    content: payload.content,
+    ...(payload.tool_calls === undefined
+      ? {}
+      : {
+          tool_calls: payload.tool_calls.map(({ id, name, arguments: text }) => ({
+            id,
+            type: 'function',
+            function: { name, arguments: text },
+          })),
+        }),
+    ...(payload.reasoning_content ? { reasoning_content: payload.reasoning_content } : {}),
+  };
+}

@@ -1,0 +1,106 @@
+import { Inject, Injectable, type OnApplicationBootstrap } from '@nestjs/common';
+import { type Bus, type KvSnapshot } from '@yardmaster/bus';
+import { BUCKETS, YardError } from '@yardmaster/contracts';
+import {
+  BUS,
+  LOGGER,
+  type Logger,
+  PlatformConfigFile,
+  type ProviderConfig,
+  type RoutingConfig,
+} from '@yardmaster/service-kit';
+import { plan, type PlannedCandidate, type RouteWish } from '../routing/candidates.js';
+import { type ProviderTable, providerTable } from '../routing/provider-table.js';
+
+/** The providers as they are configured now: the file of YM_CONFIG, and what the fleet writes about pods. */
+@Injectable()
+export class ProviderDirectory implements OnApplicationBootstrap {
+  private snapshot: KvSnapshot<ProviderConfig> | undefined;
+  private current: ProviderTable = { providers: new Map(), warnings: [] };
+  private warned = new Set<string>();
+
+  constructor(
+    @Inject(BUS) private readonly bus: Bus,
+    @Inject(LOGGER) private readonly log: Logger,
+    private readonly platform: PlatformConfigFile,
+  ) {}
+
+  async onApplicationBootstrap(): Promise<void> {
+    this.snapshot = await this.bus.watch(
+      BUCKETS.providers,
+      (bytes) => JSON.parse(new TextDecoder().decode(bytes)) as ProviderConfig,
+    );
+    this.snapshot.onChange(() => this.rebuild());
+    this.platform.onChange(() => this.rebuild());
+    this.rebuild();
+  }
+
+  get table(): ProviderTable {
+    return this.current;
+  }
+
+  get routing(): RoutingConfig {
+    return this.platform.current.routing;
+  }
+
+  /** Where a request would go, in order, and why not elsewhere. */
+  plan(wish: RouteWish): { candidates: PlannedCandidate[]; usable: PlannedCandidate[]; warnings: string[] } {
+    const { candidates, warnings } = plan(wish, this.current, this.routing);
+    return {
+      candidates,
+      usable: candidates.filter((candidate) => candidate.unusable === undefined),
+      warnings: [...this.current.warnings, ...warnings],
+    };
+  }
+
+  /** The error for a request that no configured provider can take: what was asked, and what there is. */
+  nothingUsable(candidates: readonly PlannedCandidate[], model: string): YardError {
+    const details = {
+      model,
+      providers: candidates.map(({ entry, model: tried, unusable }) => ({
+        provider: entry.name,
+        model: tried,
+        reason: unusable,
+      })),
+      known_models: [...new Set([...this.current.providers.values()].flatMap((entry) => entry.models ?? []))],
+    };
+    if (candidates.length === 0)
+      return new YardError(
+        'INVALID',
+        'YM-LLM-NO-PROVIDER',
+        'No provider is configured that could serve a model: see YM_CONFIG, or set the key of a provider.',
+        { details },
+      );
+    const vision = candidates.every((candidate) => candidate.unusable === 'cannot see images');
+    if (vision)
+      return new YardError(
+        'INVALID',
+        'YM-LLM-NO-VISION',
+        'The request has images, and no provider in its chain can see them. Nothing was sent.',
+        { details },
+      );
+    const unknown = candidates.every((candidate) => candidate.unusable?.startsWith('does not serve'));
+    return unknown
+      ? new YardError('NOT_FOUND', 'YM-MODEL-UNKNOWN', `No configured provider serves the model "${model}".`, {
+          details,
+        })
+      : new YardError(
+          'INVALID',
+          'YM-LLM-NO-CANDIDATE',
+          `No provider can take this request: ${candidates[0]!.entry.name} ${candidates[0]!.unusable}.`,
+          { details },
+        );
+  }
+
+  private rebuild(): void {
+    const { current } = this.platform;
+    // Pods that the fleet found come behind what people configured under the same name.
+    const found = Object.fromEntries(this.snapshot?.current ?? []);
+    this.current = providerTable({ ...current, providers: { ...found, ...current.providers } }, process.env);
+    for (const warning of this.current.warnings)
+      if (!this.warned.has(warning)) {
+        this.warned.add(warning);
+        this.log.warn(warning);
+      }
+  }
+}

@@ -1,0 +1,45 @@
+import { Module } from '@nestjs/common';
+import { ConversationStore } from '@yardmaster/conversation';
+import { connectionOf, PlatformConfigFile, SERVICE, type ServiceContext } from '@yardmaster/service-kit';
+import { ChatController } from './chat/chat.controller.js';
+import { ChatService } from './chat/chat.service.js';
+import { RouterConfig } from './config.js';
+import { PromptService } from './prompt/prompt.service.js';
+import { FailoverState } from './providers/failover-state.js';
+import { ProviderDirectory } from './providers/provider-directory.js';
+import { ProvidersController } from './providers/providers.controller.js';
+
+@Module({
+  controllers: [ChatController, ProvidersController],
+  providers: [
+    { provide: RouterConfig, useFactory: (service: ServiceContext) => service.config, inject: [SERVICE] },
+    {
+      provide: ConversationStore,
+      inject: [SERVICE],
+      useFactory: async (service: ServiceContext) => {
+        const store = await ConversationStore.connect({
+          ...connectionOf(service.config),
+          owner: service.instance,
+          mode: 'worker',
+        });
+        service.health.addReadiness('redis', () => store.checkReady().then(() => undefined));
+        service.onClose(() => store.close());
+        return store;
+      },
+    },
+    {
+      provide: PlatformConfigFile,
+      inject: [SERVICE],
+      useFactory: (service: ServiceContext<RouterConfig>) => {
+        const file = new PlatformConfigFile(service.config.platformConfig, (problem) => service.log.warn(problem));
+        service.onClose(() => file.close());
+        return file;
+      },
+    },
+    FailoverState,
+    ProviderDirectory,
+    PromptService,
+    ChatService,
+  ],
+})
+export class RouterModule {}

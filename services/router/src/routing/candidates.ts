@@ -1,0 +1,101 @@
+import type { RoutingConfig } from '@yardmaster/service-kit';
+import type { Candidate } from '../failover/candidate.js';
+import { priceFor, type ProviderEntry, type ProviderTable } from './provider-table.js';
+
+/** What a request says about where it wants to go. */
+export interface RouteWish {
+  model: string;
+  /** An agent's own order; empty: the order of the configuration. */
+  providers: readonly string[];
+  /** An agent's own chains; empty: those of the configuration. */
+  modelFallbacks: Readonly<Record<string, readonly string[]>>;
+  toolDispatcher: 'auto' | 'native' | 'xml';
+  needsTools: boolean;
+  needsVision: boolean;
+}
+
+export interface PlannedCandidate {
+  entry: ProviderEntry;
+  model: string;
+  dialect: string;
+  /** Why it cannot serve this request; undefined when it can. */
+  unusable: string | undefined;
+}
+
+const DEFAULT_RETRIES = 2;
+const DEFAULT_BACKOFF_MS = 500;
+const DEFAULT_TIMEOUT_MS = 120_000;
+const DEFAULT_TEXT_DIALECT = 'hermes';
+
+/** Every (model, provider) pair of the chain in the order of trying: models outside, providers inside. Pure. */
+export function plan(
+  wish: RouteWish,
+  table: ProviderTable,
+  routing: RoutingConfig,
+): { candidates: PlannedCandidate[]; warnings: string[] } {
+  const warnings: string[] = [];
+  const named = wish.providers.length > 0 ? wish.providers : (routing.providers ?? [...table.providers.keys()]);
+  const entries = named.flatMap((name) => {
+    const entry = table.providers.get(name);
+    // A chain with a mistake in it is still a chain: a warning, not the end.
+    if (entry === undefined) warnings.push(`there is no usable provider "${name}"; it is left out`);
+    return entry === undefined ? [] : [entry];
+  });
+  const model =
+    wish.model || routing.default_model || entries.find((entry) => entry.models?.[0] !== undefined)?.models?.[0] || '';
+  const chains = Object.keys(wish.modelFallbacks).length > 0 ? wish.modelFallbacks : (routing.model_fallbacks ?? {});
+  const models = [...new Set([model, ...(chains[model] ?? [])])];
+  const candidates = models.flatMap((one) => entries.map((entry) => planOne(one, entry, wish)));
+  return { candidates, warnings };
+}
+
+function planOne(model: string, entry: ProviderEntry, wish: RouteWish): PlannedCandidate {
+  const forced = wish.toolDispatcher !== 'auto' ? wish.toolDispatcher : (entry.config.tool_dispatcher ?? 'auto');
+  const native = forced === 'auto' ? entry.nativeTools : forced === 'native';
+  const dialect = native ? 'native' : (entry.config.dialect ?? DEFAULT_TEXT_DIALECT);
+  let unusable: string | undefined;
+  if (model === '') unusable = 'no model was named and there is no default model';
+  else if (entry.models !== undefined && !entry.models.includes(model))
+    unusable = `does not serve the model "${model}"`;
+  else if (wish.needsVision && !entry.vision) unusable = 'cannot see images';
+  else if (wish.toolDispatcher === 'native' && !entry.nativeTools && wish.needsTools)
+    unusable = 'has no native tool calls, which the request insists on';
+  return { entry, model, dialect, unusable };
+}
+
+/** The usable pairs in the form that the failover engine tries. */
+export function toCandidate({ entry, model, dialect }: PlannedCandidate, routing: RoutingConfig): Candidate {
+  const { config, kind } = entry;
+  const seconds = (value: number | undefined, otherwise: number) => (value === undefined ? otherwise : value * 1000);
+  const price = priceFor(entry, model);
+  const contextTokens = config.context ?? kind.limits.contextTokens;
+  return {
+    provider: entry.name,
+    kind: kind.kind,
+    model,
+    dialect,
+    family: kind.family,
+    baseUrl: entry.baseUrl,
+    auth: entry.auth,
+    keys: entry.keys,
+    timeouts: {
+      connectMs: seconds(config.connect_timeout_s, kind.limits.connectTimeoutMs),
+      firstTokenMs: seconds(config.first_token_timeout_s, kind.limits.firstTokenTimeoutMs),
+      idleMs: seconds(config.idle_timeout_s, kind.limits.idleTimeoutMs),
+      totalMs: seconds(config.timeout_s, DEFAULT_TIMEOUT_MS),
+    },
+    retries: routing.retries ?? DEFAULT_RETRIES,
+    backoffMs: routing.backoff_ms ?? DEFAULT_BACKOFF_MS,
+    quirks: {
+      ...kind.quirks,
+      ...(config.merge_system_into_user === undefined ? {} : { mergeSystemIntoUser: config.merge_system_into_user }),
+      vision: entry.vision,
+    },
+    reasoningFallback: config.reasoning_fallback ?? true,
+    inlineThink: config.inline_think ?? true,
+    responsesFallback: config.responses_fallback ?? true,
+    ...(contextTokens === undefined ? {} : { contextTokens }),
+    ...(price === undefined ? {} : { price }),
+    ...(config.headers === undefined ? {} : { headers: config.headers }),
+  };
+}

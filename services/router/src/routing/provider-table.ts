@@ -1,0 +1,144 @@
+import { createHash } from 'node:crypto';
+import { readFileSync, statSync } from 'node:fs';
+import { type AuthStyle, priceOf, providerKind, providerKindNames, type ProviderKind } from '@yardmaster/llm-wire';
+import type { PlatformConfig, ProviderConfig } from '@yardmaster/service-kit';
+import type { ProviderKeyRef } from '../failover/candidate.js';
+
+/** One configured provider, with everything that its kind knows filled in. */
+export interface ProviderEntry {
+  name: string;
+  kind: ProviderKind;
+  baseUrl: string;
+  auth: AuthStyle;
+  keys: readonly ProviderKeyRef[];
+  nativeTools: boolean;
+  vision: boolean;
+  embeddings: boolean;
+  demo: boolean;
+  /** Undefined: serves whatever model it is asked for. */
+  models: readonly string[] | undefined;
+  config: ProviderConfig;
+}
+
+export interface ProviderTable {
+  providers: ReadonlyMap<string, ProviderEntry>;
+  /** What is wrong with single entries; the others work. */
+  warnings: readonly string[];
+}
+
+const TEXT = (name: string) => `provider "${name}"`;
+
+/** The providers of a configuration. An entry that cannot work is a warning and is left out: the chain has others. */
+export function providerTable(config: PlatformConfig, env: NodeJS.ProcessEnv): ProviderTable {
+  const providers = new Map<string, ProviderEntry>();
+  const warnings: string[] = [];
+  for (const [name, entry] of Object.entries(config.providers)) {
+    const kind = kindOf(entry.kind);
+    if (kind === undefined) {
+      warnings.push(
+        `${TEXT(name)}: there is no kind "${entry.kind.slice(0, 60)}"; known: ${providerKindNames().join(', ')}, custom:<url>`,
+      );
+      continue;
+    }
+    const baseUrl = entry.base_url ?? kind.baseUrl;
+    if (!URL.canParse(baseUrl)) {
+      warnings.push(`${TEXT(name)}: its address cannot be read`);
+      continue;
+    }
+    const auth = authOf(entry, kind);
+    const keys = auth.style === 'none' ? [] : keysOf(name, entry, kind, env, warnings);
+    if (auth.style !== 'none' && keys.length === 0 && !kind.local) {
+      warnings.push(
+        `${TEXT(name)}: no key: set ${entry.key_env ?? kind.keyEnv ?? 'key_env or key_file'}; it is left out`,
+      );
+      continue;
+    }
+    providers.set(name, {
+      name,
+      kind,
+      baseUrl,
+      auth: keys.length === 0 ? { style: 'none' } : auth,
+      keys,
+      nativeTools: entry.native_tools ?? kind.capabilities.nativeTools,
+      vision: entry.vision ?? kind.capabilities.vision,
+      embeddings: entry.embeddings ?? false,
+      demo: entry.demo ?? false,
+      models: entry.models,
+      config: entry,
+    });
+  }
+  return { providers, warnings };
+}
+
+function kindOf(text: string): ProviderKind | undefined {
+  return providerKind(text);
+}
+
+function authOf(entry: ProviderConfig, kind: ProviderKind): AuthStyle {
+  if (entry.auth === undefined) return kind.auth;
+  if (typeof entry.auth === 'object') return { style: 'custom', header: entry.auth.header };
+  return { style: entry.auth };
+}
+
+/** A provider's own keys and nobody else's: a key is never taken over from another entry. */
+function keysOf(
+  name: string,
+  entry: ProviderConfig,
+  kind: ProviderKind,
+  env: NodeJS.ProcessEnv,
+  warnings: string[],
+): ProviderKeyRef[] {
+  const references = entry.keys ?? [
+    ...(entry.key_env === undefined ? [] : [{ env: entry.key_env }]),
+    ...(entry.key_file === undefined ? [] : [{ file: entry.key_file }]),
+  ];
+  if (references.length === 0 && kind.keyEnv !== undefined && entry.base_url === undefined)
+    references.push({ env: kind.keyEnv });
+  const keys: ProviderKeyRef[] = [];
+  for (const reference of references) {
+    if ('env' in reference && reference.env !== undefined) {
+      const value = env[reference.env];
+      if (value === undefined || value.trim() === '')
+        warnings.push(`${TEXT(name)}: the variable ${reference.env} is not set`);
+      else keys.push(keyRef(() => value.trim(), value.trim()));
+    } else if ('file' in reference && reference.file !== undefined) {
+      const key = fileKey(reference.file);
+      if (key === undefined) warnings.push(`${TEXT(name)}: the key file ${reference.file} cannot be read`);
+      else keys.push(key);
+    }
+  }
+  return keys;
+}
+
+const hashOf = (value: string) => createHash('sha256').update(value).digest('hex').slice(0, 8);
+
+function keyRef(reveal: () => string, value: string): ProviderKeyRef {
+  // Not enumerable: a logger that walks the object finds the hash only.
+  return Object.defineProperty({ id: hashOf(value) } as ProviderKeyRef, 'reveal', { value: reveal, enumerable: false });
+}
+
+/** A key in a file is read again when the file changes: rotating it needs no restart. */
+function fileKey(file: string): ProviderKeyRef | undefined {
+  try {
+    let value = readFileSync(file, 'utf8').trim();
+    let changed = statSync(file).mtimeMs;
+    if (value === '') return undefined;
+    return keyRef(() => {
+      try {
+        const now = statSync(file).mtimeMs;
+        if (now !== changed) {
+          value = readFileSync(file, 'utf8').trim();
+          changed = now;
+        }
+      } catch {
+        // The file is being replaced: the key that is known still counts.
+      }
+      return value;
+    }, value);
+  } catch {
+    return undefined;
+  }
+}
+
+export const priceFor = (entry: ProviderEntry, model: string) =>
+  entry.demo || entry.kind.local ? undefined : priceOf(entry.kind.kind, model);
