@@ -1,5 +1,5 @@
 import { FromEnv, ServiceConfig } from '@yardmaster/service-kit';
-import { IsInt, IsOptional, IsString, Max, Min } from 'class-validator';
+import { IsBoolean, IsInt, IsOptional, IsString, Max, Min } from 'class-validator';
 
 /** The api's variables; the shared ones are in ServiceConfig. */
 export class ApiConfig extends ServiceConfig {
@@ -9,6 +9,11 @@ export class ApiConfig extends ServiceConfig {
   @Min(0)
   @Max(65535)
   port: number = 7070;
+
+  /** Take a free port when the configured one is in use (local stacks). */
+  @FromEnv('YM_API_PORT_FALLBACK')
+  @IsBoolean({ message: 'it must be true or false' })
+  portFallback: boolean = false;
 
   @FromEnv('YM_API_MAX_BODY_BYTES')
   @IsInt()

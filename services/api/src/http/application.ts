@@ -4,6 +4,7 @@ import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { childTrace } from '@yardmaster/bus';
 import { YardError } from '@yardmaster/contracts';
+import { type ServiceContext } from '@yardmaster/service-kit';
 import { parseJson } from '@yardmaster/guard';
 import { type Health, type Logger, NestLogger } from '@yardmaster/service-kit';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
@@ -88,13 +89,19 @@ export async function createApi(
   return app;
 }
 
-/** Listens on the configured port; `listening` of the answer says where. */
+/** Listens on the configured port, or on a free one when that is in use and `portFallback` allows it. */
 export async function listen(
   app: NestFastifyApplication,
-  { config }: { config: ApiConfig },
-): Promise<NestFastifyApplication & { listening: { url: string } }> {
-  await app.listen(config.port, config.host);
+  { config, log }: Pick<ServiceContext<ApiConfig>, 'config' | 'log'>,
+): Promise<{ app: NestFastifyApplication; listening: { api_url: string } }> {
+  try {
+    await app.listen(config.port, config.host);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE' || !config.portFallback) throw error;
+    log.warn({ port: config.port }, 'the port is in use by another program: a free one is taken');
+    await app.listen(0, config.host);
+  }
   const { port } = app.getHttpServer().address() as AddressInfo;
   const host = config.host === '0.0.0.0' ? '127.0.0.1' : config.host;
-  return Object.assign(app, { listening: { url: `http://${host}:${port}` } });
+  return { app, listening: { api_url: `http://${host}:${port}` } };
 }

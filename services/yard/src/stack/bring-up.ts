@@ -1,5 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { startModel } from '@yardmaster/local-stack';
+import { type Script, startModel } from '@yardmaster/local-stack';
 import { isBuilt, type StackFile, stackFile } from './checkout.js';
 import { LocalStack, type StackOptions } from './local-stack.js';
 import { findModel } from './model-search.js';
@@ -45,13 +45,10 @@ export function runningStack(): StackFile | undefined {
 export async function bringUp(options: BringUpOptions): Promise<RunningStack> {
   if (!isBuilt()) throw new StackError('the services are not built: run "npm run build" first', 1);
   let demo: Awaited<ReturnType<typeof startModel>> | undefined;
-  const model = await findModel(
-    { config: options.config, provider: options.provider, env: process.env },
-    async () => {
-      demo = await startModel({ chunkDelayMs: 15, script: oneFailure() });
-      return { url: demo.url };
-    },
-  ).catch((error: Error) => Promise.reject(new StackError(error.message, 2)));
+  const model = await findModel({ config: options.config, provider: options.provider, env: process.env }, async () => {
+    demo = await startModel({ chunkDelayMs: 15, script: oneFailure() });
+    return { url: demo.url };
+  }).catch((error: Error) => Promise.reject(new StackError(error.message, 2)));
   try {
     const stack = await LocalStack.start({
       model,
@@ -76,9 +73,11 @@ export async function bringUp(options: BringUpOptions): Promise<RunningStack> {
  * The demo model fails once in the middle of every task while it speaks native calls, so that a failover to the other
  * dialect can be seen.
  */
-function oneFailure(): Parameters<typeof startModel>[0] extends infer O ? NonNullable<O>['script'] & {} : never {
+function oneFailure(): Script {
   return (request) => {
     const results = request.messages.filter((message) => message.role === 'tool').length;
-    return request.tools !== undefined && results === 2 ? { status: 503, body: { error: { message: 'the demo model is overloaded (on purpose)' } } } : undefined;
+    return request.tools !== undefined && results === 2
+      ? { status: 503, body: { error: { message: 'the demo model is overloaded (on purpose)' } } }
+      : undefined;
   };
 }

@@ -2,9 +2,16 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Bus, ensureTopology } from '@yardmaster/bus';
 import { connectRedis, loadFunctions } from '@yardmaster/conversation';
-import { BUILT_IN_EXECUTORS, BUCKETS, redisUsers, tenantId } from '@yardmaster/contracts';
+import {
+  apiKeyEntryName,
+  BUILT_IN_EXECUTORS,
+  BUCKETS,
+  mintApiKey,
+  redisUsers,
+  ROLES,
+  tenantId,
+} from '@yardmaster/contracts';
 import { type NatsServer, natsTable, type RedisServer, startNats, startRedis } from '@yardmaster/local-stack';
-import { newApiKey } from './api-key.js';
 import { serviceEntry, stackFile, type StackFile, stateFolder } from './checkout.js';
 import type { FoundModel } from './model-search.js';
 import { ServiceProcess } from './service-process.js';
@@ -67,11 +74,11 @@ export class LocalStack {
       startRedis({ users: redisUsers(), dir: join(state, 'data', 'redis') }),
     ]);
     options.onProgress({ what: 'nats-server, redis-server', state: 'ready', ms: performance.now() - began });
-    const key = newApiKey(tenantId(DEMO_TENANT));
+    const key = await mintApiKey(tenantId(DEMO_TENANT), { name: 'local stack', roles: [...ROLES] });
     const file: StackFile = {
       pid: process.pid,
       api_url: '',
-      api_key: key.text,
+      api_key: key.key,
       nats_url: nats.urlFor('setup'),
       redis_url: redis.urlFor('bootstrap'),
       console_url: '',
@@ -92,7 +99,7 @@ export class LocalStack {
   }
 
   /** Streams, buckets, Redis functions, and the key of the demo tenant: what an installation does once. */
-  private async setUp(kinds: readonly string[], key: ReturnType<typeof newApiKey>): Promise<void> {
+  private async setUp(kinds: readonly string[], key: Awaited<ReturnType<typeof mintApiKey>>): Promise<void> {
     const bus = await Bus.connect({ url: this.nats.url, ...this.nats.login('setup'), log: silent });
     try {
       const report = await ensureTopology(bus, {
@@ -102,7 +109,9 @@ export class LocalStack {
       });
       for (const problem of report.problems)
         this.options.onProgress({ what: 'streams', state: 'note', words: problem });
-      await bus.kv(BUCKETS.tenants).put(key.entryName, new TextEncoder().encode(JSON.stringify(key.entry)));
+      await bus
+        .kv(BUCKETS.tenants)
+        .put(apiKeyEntryName(tenantId(DEMO_TENANT), key.entry.id), JSON.stringify(key.entry));
     } finally {
       await bus.close();
     }
