@@ -4,6 +4,8 @@ import { readFileSync } from 'node:fs';
 import type { Suite } from './suite.ts';
 
 const SUITES: Record<string, () => Promise<{ suite: Suite }>> = {
+  render: () => import('./suites/render.ts'),
+  search: () => import('./suites/search.ts'),
   'shell-attacks': () => import('./suites/shell-attacks.ts'),
   'shell-deps': () => import('./suites/shell-deps.ts'),
   validate: () => import('./suites/validate.ts'),

@@ -43,12 +43,15 @@ export class CallCollector {
       fragments.length < 2
         ? fragments
         : [...fragments].sort((a, b) => (a.index ?? Infinity) - (b.index ?? Infinity) || 0);
-    for (const fragment of sorted) this.add(fragment, sorted.length > 1);
+    const taken = new Set<Slot>();
+    for (const fragment of sorted) this.add(fragment, sorted.length > 1, taken);
   }
 
-  private add(fragment: CallFragment, amongOthers: boolean): void {
+  private add(fragment: CallFragment, amongOthers: boolean, taken: Set<Slot>): void {
     const text = argumentText(fragment.arguments);
     let slot = this.find(fragment, text, amongOthers);
+    // Within one delta each named fragment is a call of its own, whatever its index and id say.
+    if (slot !== undefined && taken.has(slot) && (fragment.name ?? '') !== '') slot = undefined;
     if (slot === undefined) {
       slot = {
         index: this.slots.length,
@@ -60,6 +63,7 @@ export class CallCollector {
       };
       this.slots.push(slot);
     }
+    taken.add(slot);
     if (slot.id === '' && fragment.id !== undefined && fragment.id !== '' && !this.ids.has(fragment.id)) {
       slot.id = fragment.id;
       this.ids.add(fragment.id);

@@ -102,6 +102,7 @@ const MINIMAX: Record<number, readonly [FailureClass, FailureReason]> = {
   1033: ['retry', 'server'],
   1039: ['rotate_key_then_retry', 'throttled'],
   1041: ['rotate_key_then_retry', 'throttled'],
+  2013: ['next_provider', 'rejected'],
   2045: ['rotate_key_then_retry', 'throttled'],
   2049: ['next_provider', 'auth'],
   2056: ['next_provider', 'plan_limit'],
@@ -118,7 +119,8 @@ const OVERFLOW_TEXT = [
   /(prompt|input) too long/i,
   /(prompt|input)( length)? exceeds? (the )?(max|limit|model)/i,
   /input (token count|length)[^.]{0,60}(exceed|should be|must be)/i,
-  /`?inputs`? tokens? \+ `?max_new_tokens`? must be/i,
+  /`?inputs`? tokens? \+ `?max_new_tokens`? must be|`?inputs`? must have (less|fewer|at most)[^.]{0,20}tokens/i,
+  /longer than the model'?s? (maximum |max )?context|model('?s)? (token|context|input) limit/i,
   /too many (input |prompt )?tokens/i,
   /(input|prompt) tokens? (exceed|limit)/i,
   /reduce (the length|your (prompt|input|message)|the (prompt|input|number of (input|prompt)))/i,
@@ -135,24 +137,25 @@ const PLAN_TEXT = [
   /(spend(ing)?|budget|billing|hard|usage|monthly|weekly|daily|quota)[ -]?(hard )?(limit|cap|window|allowance)s?[^.]{0,40}(reach|exceed|exhaust|hit|used)/i,
   /(reach|exceed|exhaust|hit|used)[a-z]*[^.]{0,50}(spend(ing)?|budget|billing|usage|monthly|weekly|daily)[ -]?(hard )?(limit|cap|window|quota|allowance|included|credit)/i,
   /exceeded your (current|monthly|daily|weekly) (quota|included)|(free|trial) (tier |quota |period )?(has )?(been )?(exhausted|expired|used up)/i,
-  /\b(tokens|requests|calls|messages|images)? ?per[ -]?(day|week|month)\b|\b[rt]p[dm]onth\b|\b[RT]PD\b|\b\/ ?(day|week|month)\b/i,
+  /\b(tokens|requests|calls|messages|images)? ?per[ -]?(day|week|month)\b|\b[RT]PD\b|\/ ?(day|week|month)\b|per 86400|ByDay\b/i,
   /\d+[- ]hours? (usage|limit|window|quota)|usage limits?\b|subscription (has )?expired|(plan|package) (has )?expired/i,
 ];
 const SHORT_WINDOW = /per[ -]?(second|minute|min)\b|\/ ?(s|sec|second|minute|min)\b|\b[TR]P[MS]\b|concurren/i;
 const THROTTLE_TEXT = /rate.?limit|too many requests|throttl|requests? per (second|minute)|try again in \d|slow down/i;
 
 const MODEL_TEXT = [
-  /models?\b[^.\n]{0,120}\b(not found|does not exist|doesn'?t exist|do not exist|not exist|unknown|not available|isn'?t available|unavailable for|not supported|isn'?t supported|unsupported|no longer (available|supported)|retired|deprecated|decommissioned|not (yet )?(deployed|loaded|enabled|included)|has been (removed|shut ?down|sunset))/i,
-  /(unknown|invalid|unsupported|no such|unrecognized|nonexistent) (model|deployment)\b/i,
+  // A dot ends the sentence only before white space: names such as gemini-1.5 hold dots.
+  /models?\b(?:[^.\n]|\.(?=\S)){0,120}\b(not found|does not exist|doesn'?t exist|do not exist|not exist|unknown|identifier is invalid|not available|isn'?t available|unavailable for|not supported|isn'?t supported|unsupported|no longer (available|supported)|retired|deprecated|decommissioned|not (yet )?(deployed|loaded|enabled|included)|access denied|has been (removed|shut ?down|sunset))/i,
+  /(unknown|invalid|unsupported|no such|unrecognized|nonexistent|not found the|not a valid) (model|deployment)\b/i,
   /^model: /im,
-  /(deployment|endpoint)s? [^.\n]{0,60}(not found|does not exist|doesn'?t exist|found that support|not available)|no (allowed )?(endpoints?|providers?) (found|available)/i,
-  /(does not|doesn'?t|not) support (tool|function)|(tool|function)[ -]?(use|calling|calls?|choice) (is |are )?(not|un)[ -]?(support|available)/i,
+  /(deployment|endpoint)s? [^.\n]{0,60}(not found|does not exist|doesn'?t exist|found that support|not available)|no (allowed )?(endpoints?|providers?|models?) (are )?(found|available|loaded)/i,
+  /(does not|doesn'?t|not) support (tool|function)|(tool|function)[ -]?(use|calling|calls?|choice)`? (is |are )?(not|un)[ -]?(support|available)/i,
   /(do(es)? not|don'?t|no) (have )?access to (the )?(model|\S+ model)|plan does not include|not in(cluded in)? (your|the)( current)?( subscription)? plan/i,
   /on-demand throughput isn.t supported/i,
 ];
 const MODEL_OUTPUT_TEXT = [
   /failed to parse (the )?(tool|function)[ _-]?calls?/i,
-  /failed to parse input at pos/i,
+  /failed to parse input at pos|error parsing (a )?(tool|function)[ _-]?call/i,
   /unparsed [\w-]+ output/i,
   /(invalid|malformed|could not parse|unable to parse) [^.\n]{0,30}(tool|function)[ _-]?call/i,
   /(tool|function)[ _-]?call [^.\n]{0,40}(parse error|could not be parsed|is not valid json|invalid json)/i,
@@ -193,8 +196,9 @@ function classifyNetwork(error: unknown): FailureVerdict {
   const verdict: FailureVerdict = { class: 'retry', reason: 'network', status: 0 };
   if (code !== undefined) verdict.code = code;
   if (code !== undefined && /TIMEOUT|ETIMEDOUT/.test(code)) verdict.reason = 'timeout';
-  if (code !== undefined && (CERTIFICATE.test(code) || HOPELESS_NETWORK.test(code))) {
-    // A certificate or an address does not get better by asking again.
+  const refused = (error as { class?: unknown } | null)?.class === 'DENIED';
+  if (refused || (code !== undefined && (CERTIFICATE.test(code) || HOPELESS_NETWORK.test(code)))) {
+    // A certificate, or an address that our own guard refused, does not get better by asking again.
     return { ...verdict, class: 'next_provider', reason: 'rejected' };
   }
   return verdict;
@@ -236,7 +240,7 @@ function judge(httpStatus: number, facts: ErrorFacts, provider: string): Judgeme
 const REJECTED_CODES = /^(invalid_|bad_request|badrequest|unsupported_|not_found|notfound|failed_precondition)/;
 
 function isModelOutput(status: number, inside: boolean, facts: ErrorFacts): boolean {
-  if (facts.codes.includes('tool_use_failed')) return true;
+  if (facts.codes.includes('tool_use_failed') && (inside || status === 400)) return true;
   return (inside || status === 500) && MODEL_OUTPUT_TEXT.some((pattern) => pattern.test(facts.text));
 }
 
@@ -276,7 +280,7 @@ function isPlanLimit(
   // With a 5xx the status says that the server is at fault; words alone do not outweigh it.
   if (status >= 500 || status === 408 || facts.text === '') return false;
   if (dashscope && status === 429 && !/free/i.test(facts.text)) return false;
-  const daily = /per[ -]?(day|week|month)\b|\b[TR]PD\b|\/ ?(day|week|month)\b/i.test(facts.text);
+  const daily = /per[ -]?(day|week|month)\b|\b[TR]PD\b|\/ ?(day|week|month)\b|per 86400|ByDay\b/i.test(facts.text);
   if (SHORT_WINDOW.test(facts.text) && !daily) return false;
   // Google uses one text for the minute and the day; without a quota id it is the shorter one.
   if (facts.codes.includes('resource_exhausted'))

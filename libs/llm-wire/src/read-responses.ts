@@ -9,6 +9,7 @@ export class ResponsesReader {
   private readonly taken = new Map<string, number>();
   private readonly callNames = new Map<string, { index: number; id: string; name: string }>();
   private reasoningKind: string | undefined;
+  private textSeen = '';
 
   constructor(private readonly sink: AnswerSink) {}
 
@@ -17,7 +18,7 @@ export class ResponsesReader {
     const object = asObject(value);
     if (object === undefined) return false;
     const type = asText(object['type']) || event;
-    const at = `${String(object['output_index'] ?? object['item_id'] ?? 0)}`;
+    const at = String(object['output_index'] ?? object['item_id'] ?? asObject(object['item'])?.['id'] ?? 0);
     switch (type) {
       case 'response.output_text.delta':
       case 'response.refusal.delta':
@@ -71,28 +72,33 @@ export class ResponsesReader {
     const response = asObject(Array.isArray(value) ? value[0] : value);
     if (response === undefined) return;
     this.sink.setUsage(readUsage(response['usage']));
+    this.takeOutput(asArray(response['output']).filter(isObject), asText(response['output_text']));
     const status = asText(response['status']);
-    const failed = status === 'failed' || status === 'cancelled';
-    if (failed || isErrorObject(response)) {
-      asArray(response['output']).forEach((item, index) => this.takeItem(item, String(index), true));
-      this.sink.fail({
-        status: 200,
-        body: isObject(response['error']) ? response : { error: { code: 'server_error', message: status } },
-      });
-      return;
-    }
-    asArray(response['output']).forEach((item, index) => this.takeItem(item, String(index), true));
-    if (asArray(response['output']).length === 0 && this.taken.size === 0)
-      this.sink.text(asText(response['output_text']));
-    if (status === 'incomplete') {
+    if (status === 'failed' || status === 'cancelled' || isErrorObject(response)) {
+      const error = isObject(response['error']) ? response : { error: { code: 'server_error', message: status } };
+      this.sink.fail({ status: 200, body: error });
+    } else if (status === 'incomplete') {
       this.sink.finishReason(asText(asObject(response['incomplete_details'])?.['reason']) || 'length');
     } else if (status === 'completed' || (status === '' && Array.isArray(response['output']))) {
       this.sink.finishReason('stop');
     }
   }
 
+  /** The whole output. Events may have numbered its parts otherwise, so text is compared with all that came before. */
+  private takeOutput(items: readonly JsonObject[], shortcut: string): void {
+    const text = items.map(messageText).join('') || shortcut;
+    if (text.startsWith(this.textSeen)) this.takeText('all', text.slice(this.textSeen.length), false);
+    if (!this.hasReasoning())
+      for (const [index, item] of items.entries())
+        if (item['type'] === 'reasoning') this.takeItem(item, String(index), true);
+    for (const [index, item] of items.entries())
+      if (item['type'] === 'function_call') this.takeItem(item, String(index), true);
+  }
+
   private takeText(key: string, text: string, whole: boolean): void {
-    this.sink.text(this.fresh(`t${key}`, text, whole));
+    const fresh = this.fresh(`t${key}`, text, whole);
+    this.textSeen += fresh;
+    this.sink.text(fresh);
   }
 
   private takeReasoning(kind: string, key: string, text: string, whole: boolean): void {
@@ -168,4 +174,11 @@ export class ResponsesReader {
   }
 
   private callCount = 0;
+}
+
+function messageText(item: JsonObject): string {
+  if (item['type'] !== 'message') return '';
+  return asArray(item['content'])
+    .map((part) => (isObject(part) ? asText(part['type'] === 'refusal' ? part['refusal'] : part['text']) : ''))
+    .join('');
 }

@@ -77,12 +77,14 @@ export class SseDecoder {
     const colon = line.indexOf(':');
     if (colon === 0) return;
     const field = colon === -1 ? line : line.slice(0, colon);
-    if (field !== 'data' && field !== 'event') return;
+    if (field !== 'data' && field !== 'event' && field !== 'error') return;
     const value = colon === -1 ? '' : line.slice(line.charCodeAt(colon + 1) === 32 ? colon + 2 : colon + 1);
     if (field === 'event') {
       this.event = value;
       return;
     }
+    // llama.cpp reports a failure in a field of that name.
+    if (field === 'error') this.event = 'error';
     this.data = this.data === undefined ? value : `${this.data}\n${value}`;
     if (this.data.length > this.lineCapBytes) throw new FramingError('an event is longer than the cap');
   }

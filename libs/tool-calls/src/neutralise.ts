@@ -40,16 +40,14 @@ export function countForged(text: string): number {
 
 /** A text as it may stand in a double-quoted attribute. */
 export function attributeText(text: string): string {
-  return (
-    text
-      .slice(0, 200)
-      .replace(/[\ud800-\udfff]/g, '_')
-      .replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, ' ')
-      .replaceAll('&', '&amp;')
-      .replaceAll('"', '&quot;')
-      .replaceAll('<', '&lt;')
-      .replaceAll('>', '&gt;')
-  );
+  return text
+    .slice(0, 200)
+    .replace(/[\ud800-\udfff]/g, '_')
+    .replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, ' ')
+    .replaceAll('&', '&amp;')
+    .replaceAll('"', '&quot;')
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;');
 }
 
 /** A tool name that every provider accepts in its history: an invented name with markup in it would poison the next request. */

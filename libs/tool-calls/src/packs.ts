@@ -71,7 +71,7 @@ export function readTokenMark(
     sink.addUnreadable(
       'malformed_json',
       reading.message,
-      text.slice(at, Math.max(reading.at, at + 1000)),
+      text.slice(at, Math.max(reading.at, Math.min(resume, at + 1000))),
       reading.at - at,
       head.name,
     );
@@ -85,7 +85,7 @@ export function readTokenMark(
     name: head.name,
     args: reading.value,
     literals: reading.literals,
-    input: text.slice(at, at + 1000),
+    input: text.slice(at, Math.min(reading.end, at + 1000)),
     ...id,
   });
   return direct ? resume : reading.end;

@@ -132,3 +132,39 @@ export const pieces = (text: string, sizes: readonly number[]): string[] => {
   }
   return result;
 };
+
+/** An answer that is mostly well-formed: prose, samples, reasoning and calls of every form, with soup in their values. */
+export const answer = (): fc.Arbitrary<string> => {
+  const json = soupArguments().map((args) => JSON.stringify(args));
+  const block = fc.oneof(
+    soup(4),
+    fc.constantFrom(
+      'Some prose. ',
+      'First line\nsecond line.\n',
+      '\n\n',
+      'Use `x` here. ',
+      '```js\nlet a = 1;\n```\n',
+      '- a\n- b\n',
+    ),
+    json.map((args) => `<tool_call>\n{"name": "a", "arguments": ${args}}\n</tool_call>\n`),
+    json.map((args) => `<tool_call>{'name': "a", "arguments": ${args},}</tool_call>`),
+    json.map((args) => `\n\`\`\`tool_call\n{"name":"a","arguments":${args}}\n\`\`\`\n`),
+    json.map((args) => `\n\`\`\`xml\n<tool_call>{"name":"a","arguments":${args}}</tool_call>\n\`\`\`\n`),
+    soup(5).map(
+      (value) => `<tool_call>\n<function=a>\n<parameter=k>\n${value}\n</parameter>\n</function>\n</tool_call>\n`,
+    ),
+    soup(5).map((value) => `\n<function=a>\n<parameter=k>\n${value}\n</parameter>\n</function>\n`),
+    soup(5).map((value) => `<invoke name="a">\n<parameter name="k">${value}</parameter>\n</invoke>`),
+    soup(5).map((value) => `<tool_call>a\n<arg_key>k</arg_key>\n<arg_value>${value}</arg_value>\n</tool_call>`),
+    json.map((args) => `<|tool_call_begin|>functions.a:0<|tool_call_argument_begin|>${args}<|tool_call_end|>`),
+    json.map((args) => `<｜tool▁call▁begin｜>a<｜tool▁sep｜>${args}<｜tool▁call▁end｜>`),
+    json.map((args) => `[TOOL_CALLS][{"name":"a","arguments":${args}}]`),
+    soup(6).map((thought) => `<think>${thought}</think>`),
+    json.map(
+      (args) => `<|start|>assistant<|channel|>commentary to=functions.a <|constrain|>json<|message|>${args}<|call|>`,
+    ),
+    soup(3).map((text) => `<|start|>assistant<|channel|>final<|message|>${text}<|end|>`),
+    soup(3).map((text) => `<|channel|>analysis<|message|>${text}<|end|>`),
+  );
+  return fc.array(block, { maxLength: 6 }).map((blocks) => blocks.join(''));
+};

@@ -350,9 +350,13 @@ export class TagReader {
   private flush(from: number, to: number): void {
     if (to <= from) return;
     const piece = this.text.slice(from, to);
-    if (this.wholeFence && skipBlank(piece, 0) < piece.length) this.releaseFence();
-    this.sink.addText(piece);
     this.cleanLine = lineIsClean(piece, piece.length, this.cleanLine);
+    if (this.wholeFence && skipBlank(piece, 0) === piece.length) {
+      this.wholeFence.raw += piece;
+      return;
+    }
+    this.releaseFence();
+    this.sink.addText(piece);
   }
 
   /** Hands out the text before a block that is about to be taken out. */

@@ -1,4 +1,5 @@
 export { type Dialect, type JsonSchema, dialectOf } from './json-schema.js';
+export { resolveLocal, walkSchema, type SchemaPosition } from './schema-walk.js';
 export { pointerKeys, pointerTo } from './json-pointer.js';
 export { type CoerceOptions, type CoercionChange, type CoercionRule, coerceArguments } from './coerce.js';
 export { type Verdict, validateArguments } from './validate.js';
@@ -17,3 +18,4 @@ export { MAX_ARGUMENT_BYTES, MAX_ARGUMENT_DEPTH, forbiddenKey, nestingOf } from 
 export { neutralise, neutraliseDeep } from './control-tokens.js';
 export { linearPattern } from './linear-pattern.js';
 export { type GateCode, type GateOptions, type GateVerdict, SCHEMA_LIMITS, gateSchema } from './schema-gate.js';
+export { type DownlevelledSchema, type ProviderRules, downlevelSchema } from './downlevel.js';

@@ -93,6 +93,7 @@ export async function* runAttempt(
   });
   try {
     const sent = transport.send({
+      provider: candidate.provider,
       url: endpointUrl(candidate.baseUrl, request.path),
       headers: { ...request.headers, ...candidate.headers, ...authHeaders(candidate.auth, plan.key?.reveal()) },
       body: request.body,
