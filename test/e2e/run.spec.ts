@@ -115,7 +115,7 @@ it('calls that cannot be read or are unknown are answered, and nothing is run', 
   const answers = yard.models['native']!.seen.at(-1)!
     .body.messages.filter((message) => message.role === 'tool')
     .map((message) => String(message.content));
-  expect(answers[0]).toMatch(/malformed_json[\s\S]*Nothing was run/);
+  expect(answers[0]).toMatch(/unterminated[\s\S]*Nothing was run/);
   expect(answers[1]).toMatch(/unknown_tool[\s\S]*file_read/);
 });
 
