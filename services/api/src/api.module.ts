@@ -1,7 +1,14 @@
 import { Inject, Module, type OnApplicationBootstrap } from '@nestjs/common';
 import { APP_GUARD, APP_PIPE } from '@nestjs/core';
 import { ConversationStore } from '@yardmaster/conversation';
-import { connectionOf, HEALTH, type Health, PlatformConfigFile, SERVICE, type ServiceContext } from '@yardmaster/service-kit';
+import {
+  connectionOf,
+  HEALTH,
+  type Health,
+  PlatformConfigFile,
+  SERVICE,
+  type ServiceContext,
+} from '@yardmaster/service-kit';
 import { RolesGuard } from './auth/roles.guard.js';
 import { TenantKeys } from './auth/tenant-keys.js';
 import { ApiConfig } from './config.js';

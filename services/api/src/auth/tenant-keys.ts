@@ -16,7 +16,11 @@ import { BUS } from '@yardmaster/service-kit';
 
 const NOBODY = Buffer.alloc(32);
 const refuse = () =>
-  new YardError('DENIED', 'YM-UNAUTHENTICATED', 'A valid API key is needed: Authorization: Bearer ym_<tenant>_<id>_<secret>.');
+  new YardError(
+    'DENIED',
+    'YM-UNAUTHENTICATED',
+    'A valid API key is needed: Authorization: Bearer ym_<tenant>_<id>_<secret>.',
+  );
 
 /** API keys of all tenants, followed in the bucket: a revoked key is refused within the time of a message. */
 @Injectable()
@@ -52,7 +56,9 @@ export class TenantKeys implements OnModuleDestroy {
     const parts = header?.startsWith('Bearer ') ? parseApiKey(header.slice(7).trim()) : undefined;
     const entry = parts && this.snapshot?.current.get(apiKeyEntryName(parts.tenant, parts.id));
     // Hash and compare in every case: how long a refusal takes says nothing about which part was wrong.
-    const given = createHash('sha256').update(parts?.secret ?? '').digest();
+    const given = createHash('sha256')
+      .update(parts?.secret ?? '')
+      .digest();
     const stored = entry === undefined ? NOBODY : Buffer.from(entry.hash, 'hex');
     const same = timingSafeEqual(given, stored.length === 32 ? stored : NOBODY);
     if (!parts || !entry || !same || (entry.expires_ms !== undefined && entry.expires_ms <= now)) throw refuse();

@@ -4,7 +4,6 @@ import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { childTrace } from '@yardmaster/bus';
 import { YardError } from '@yardmaster/contracts';
-import { type ServiceContext } from '@yardmaster/service-kit';
 import { parseJson } from '@yardmaster/guard';
 import { type Health, type Logger, NestLogger } from '@yardmaster/service-kit';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
@@ -89,19 +88,16 @@ export async function createApi(
   return app;
 }
 
-/** Listens on the configured port, or on a free one when that is in use and `portFallback` allows it. */
-export async function listen(
-  app: NestFastifyApplication,
-  { config, log }: Pick<ServiceContext<ApiConfig>, 'config' | 'log'>,
-): Promise<{ app: NestFastifyApplication; listening: { api_url: string } }> {
-  try {
-    await app.listen(config.port, config.host);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE' || !config.portFallback) throw error;
-    log.warn({ port: config.port }, 'the port is in use by another program: a free one is taken');
-    await app.listen(0, config.host);
-  }
+/** An api that listens. */
+export interface ListeningApi {
+  listening: { url: string };
+  close(): Promise<void>;
+}
+
+/** Listens on the configured port. */
+export async function listen(app: NestFastifyApplication, { config }: { config: ApiConfig }): Promise<ListeningApi> {
+  await app.listen(config.port, config.host);
   const { port } = app.getHttpServer().address() as AddressInfo;
   const host = config.host === '0.0.0.0' ? '127.0.0.1' : config.host;
-  return { app, listening: { api_url: `http://${host}:${port}` } };
+  return { listening: { url: `http://${host}:${port}` }, close: () => app.close() };
 }

@@ -33,7 +33,11 @@ export function check<T extends object>(type: new () => T, value: unknown, isQue
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw new YardError('INVALID', 'YM-REQ-INVALID', 'The request body must be a JSON object.');
   const instance = plainToInstance(type, value);
-  const errors = validateSync(instance, { whitelist: true, forbidNonWhitelisted: true, validationError: { target: false } });
+  const errors = validateSync(instance, {
+    whitelist: true,
+    forbidNonWhitelisted: true,
+    validationError: { target: false },
+  });
   if (errors.length === 0) return instance;
   const faults = errors.flatMap((error) => faultsOf(error, '', type)).slice(0, 50);
   const where = (fault: Fault) => (isQuery ? fault.pointer.slice(1) : fault.pointer);
@@ -60,7 +64,11 @@ function faultsOf(error: ValidationError, at: string, type?: new () => object): 
       };
     }
     const rule = message.startsWith(`${error.property} `) ? message.slice(error.property.length + 1) : message;
-    return { pointer, rule: got === undefined ? rule : `${rule} (got ${JSON.stringify(got)})`, ...(got !== undefined && { got }) };
+    return {
+      pointer,
+      rule: got === undefined ? rule : `${rule} (got ${JSON.stringify(got)})`,
+      ...(got !== undefined && { got }),
+    };
   });
   // One fault is enough for one value; the rules of its members say more than its own.
   const children = (error.children ?? []).flatMap((child) =>

@@ -14,7 +14,9 @@ export function installDocs(app: NestFastifyApplication, fastify: FastifyInstanc
 export function openApiDocument(app: NestFastifyApplication): OpenAPIObject {
   const config = new DocumentBuilder()
     .setTitle('Yardmaster')
-    .setDescription('Runs AI agents: runs, their events, conversations, tools and providers. Errors are RFC 9457 problems.')
+    .setDescription(
+      'Runs AI agents: runs, their events, conversations, tools and providers. Errors are RFC 9457 problems.',
+    )
     .setVersion('1')
     .setOpenAPIVersion('3.1.0')
     .addBearerAuth({ type: 'http', scheme: 'bearer', description: 'An API key: ym_<tenant>_<id>_<secret>' })

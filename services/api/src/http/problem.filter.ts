@@ -18,14 +18,18 @@ export class ProblemFilter implements ExceptionFilter {
     const error = translate(exception, request);
     const status = statusOf(error);
     if (status >= 500)
-      this.logger.error({ trace: request.traceId, method: request.method, url: pathOf(request), err: exception }, error.message);
+      this.logger.error(
+        { trace: request.traceId, method: request.method, url: pathOf(request), err: exception },
+        error.message,
+      );
     // A stream that has begun cannot change its status any more: its end is the message.
     if (reply.raw.headersSent) {
       reply.raw.destroy();
       return;
     }
     if (status === 401) void reply.header('www-authenticate', 'Bearer realm="yardmaster"');
-    if (error.retryAfterMs !== undefined) void reply.header('retry-after', String(Math.ceil(error.retryAfterMs / 1000)));
+    if (error.retryAfterMs !== undefined)
+      void reply.header('retry-after', String(Math.ceil(error.retryAfterMs / 1000)));
     const path = pathOf(request);
     void reply
       .status(status)
@@ -51,14 +55,22 @@ function translate(exception: unknown, request: ApiRequest): YardError {
       : ((exception as { statusCode?: unknown } | null)?.statusCode ?? 500);
   switch (status) {
     case 404:
-      return new YardError('NOT_FOUND', 'YM-ROUTE-UNKNOWN', `There is no ${request.method} ${pathOf(request)}; see /docs.`);
+      return new YardError(
+        'NOT_FOUND',
+        'YM-ROUTE-UNKNOWN',
+        `There is no ${request.method} ${pathOf(request)}; see /docs.`,
+      );
     case 413:
       return new YardError('INVALID', 'YM-BODY-SIZE', 'The request body is larger than this route takes.');
     case 415:
       return new YardError('INVALID', 'YM-MEDIA-TYPE', 'Send the body as application/json.');
     default:
       if (typeof status === 'number' && status >= 400 && status < 500)
-        return new YardError('INVALID', 'YM-REQ-INVALID', exception instanceof Error ? exception.message : 'The request is malformed.');
+        return new YardError(
+          'INVALID',
+          'YM-REQ-INVALID',
+          exception instanceof Error ? exception.message : 'The request is malformed.',
+        );
       return YardError.from(exception);
   }
 }

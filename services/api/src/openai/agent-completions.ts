@@ -81,11 +81,16 @@ function toRun(body: ChatRequestDto): StartRunDto {
   dto.input =
     typeof last.content === 'string'
       ? transcript + last.content
-      : [...(transcript === '' ? [] : [{ type: 'text', text: transcript }]), ...(last.content as unknown as Record<string, unknown>[])];
+      : [
+          ...(transcript === '' ? [] : [{ type: 'text', text: transcript }]),
+          ...(last.content as unknown as Record<string, unknown>[]),
+        ];
   if (system !== '') dto.system = system;
   if (body.temperature != null) dto.temperature = body.temperature;
   return dto;
 }
 
 const plain = (content: string | ContentPart[]) =>
-  typeof content === 'string' ? content : content.map((part) => (part.type === 'text' ? part.text : '[image]')).join(' ');
+  typeof content === 'string'
+    ? content
+    : content.map((part) => (part.type === 'text' ? part.text : '[image]')).join(' ');

@@ -72,7 +72,6 @@ export class ChatCompletions {
     let sent = false;
     // With tools, the text of a model without a tool API can turn out to be a call: it is kept until the end.
     let hold = false;
-    let held = '';
     for await (const { kind } of frames) {
       switch (kind.case) {
         case 'start':
@@ -80,8 +79,7 @@ export class ChatCompletions {
           sink?.begin(kind.value.model);
           break;
         case 'delta':
-          if (hold) held += kind.value;
-          else {
+          if (!hold) {
             sent ||= sink !== undefined;
             sink?.text(kind.value);
           }
@@ -96,7 +94,6 @@ export class ChatCompletions {
               'YM-STREAM-RESTARTED',
               'The provider failed in the middle of its answer; send the request again.',
             );
-          held = '';
           break;
         case 'end': {
           const answer = readCalls(kind.value, body.tools ?? []);

@@ -1,5 +1,17 @@
 import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
-import { ArrayMaxSize, IsArray, IsBoolean, IsInt, IsNumber, IsObject, IsOptional, IsString, Max, MaxLength, Min } from 'class-validator';
+import {
+  ArrayMaxSize,
+  IsArray,
+  IsBoolean,
+  IsInt,
+  IsNumber,
+  IsObject,
+  IsOptional,
+  IsString,
+  Max,
+  MaxLength,
+  Min,
+} from 'class-validator';
 import { Obeys } from '../http/rules.js';
 
 /**
@@ -72,7 +84,9 @@ export class ChatRequestDto {
   @IsOptional()
   @Obeys(
     'must be text or up to 16 texts',
-    (value) => typeof value === 'string' || (Array.isArray(value) && value.length <= 16 && value.every((text) => typeof text === 'string')),
+    (value) =>
+      typeof value === 'string' ||
+      (Array.isArray(value) && value.length <= 16 && value.every((text) => typeof text === 'string')),
   )
   stop?: string | string[] | null;
 

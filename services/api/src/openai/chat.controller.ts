@@ -55,7 +55,8 @@ export class ChatController {
       begun = true;
       chunks.model = model;
       reply.hijack();
-      for (const [name, value] of Object.entries(reply.getHeaders())) if (value !== undefined) response.setHeader(name, value);
+      for (const [name, value] of Object.entries(reply.getHeaders()))
+        if (value !== undefined) response.setHeader(name, value);
       chunks.begin(response);
     };
     try {
@@ -74,7 +75,12 @@ export class ChatController {
     }
   }
 
-  private async chat(request: ApiRequest, body: ChatRequestDto, signal: AbortSignal, sink?: ChunkSink): Promise<Finished> {
+  private async chat(
+    request: ApiRequest,
+    body: ChatRequestDto,
+    signal: AbortSignal,
+    sink?: ChunkSink,
+  ): Promise<Finished> {
     const answer = await this.completions.ask(request, body, signal, sink);
     return {
       whole: () => this.completions.whole(answer),
@@ -87,7 +93,12 @@ export class ChatController {
     };
   }
 
-  private async agent(request: ApiRequest, body: ChatRequestDto, signal: AbortSignal, sink?: ChunkSink): Promise<Finished> {
+  private async agent(
+    request: ApiRequest,
+    body: ChatRequestDto,
+    signal: AbortSignal,
+    sink?: ChunkSink,
+  ): Promise<Finished> {
     const run = await this.agents.ask(request, body, signal, sink);
     const finishReason = run.state === 'incomplete' ? 'length' : 'stop';
     return {

@@ -20,7 +20,8 @@ export class EmbeddingsDto {
   @ApiProperty({ oneOf: [{ type: 'string' }, { type: 'array', items: { type: 'string' }, maxItems: 2048 }] })
   @Obeys(
     'must be text or up to 2048 texts, none of them empty',
-    (value) => isText(value) || (Array.isArray(value) && value.length > 0 && value.length <= 2048 && value.every(isText)),
+    (value) =>
+      isText(value) || (Array.isArray(value) && value.length > 0 && value.length <= 2048 && value.every(isText)),
   )
   input!: string | string[];
 

@@ -5,7 +5,8 @@ const wrong = (at: string, says: string) =>
   new YardError('INVALID', 'YM-REQ-INVALID', `${at} ${says}.`, { details: { param: at } });
 
 type Wire = Record<string, unknown>;
-const isObject = (value: unknown): value is Wire => typeof value === 'object' && value !== null && !Array.isArray(value);
+const isObject = (value: unknown): value is Wire =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /**
  * The `messages` of a chat completion in canonical form; system messages are apart. Throws INVALID that names the

@@ -20,49 +20,49 @@ export class PlanDto implements Fields<PlanRequest> {
   @IsOptional()
   @IsString()
   @MaxLength(200)
-  model?: string;
+  model: string | undefined;
 
   @ApiPropertyOptional({ description: 'Take model, providers and fallbacks from this agent.' })
   @IsOptional()
   @IsString()
   @MaxLength(40)
-  agent?: string;
+  agent: string | undefined;
 
   @ApiPropertyOptional({ type: [String] })
   @IsOptional()
   @IsArray()
   @ArrayMaxSize(100)
   @IsString({ each: true })
-  providers?: string[];
+  providers: string[] | undefined;
 
   @ApiPropertyOptional({ type: 'object', additionalProperties: { type: 'array', items: { type: 'string' } } })
   @IsOptional()
   @IsObject()
   @Obeys('must map models to lists of models', isChains)
-  model_fallbacks?: Record<string, string[]>;
+  model_fallbacks: Record<string, string[]> | undefined;
 
   @ApiPropertyOptional({ type: [String] })
   @IsOptional()
   @IsArray()
   @ArrayMaxSize(1000)
   @IsString({ each: true })
-  tools?: string[];
+  tools: string[] | undefined;
 
   @ApiPropertyOptional({ enum: ['auto', 'native', 'xml'] })
   @IsOptional()
   @IsIn(['auto', 'native', 'xml'])
-  tool_dispatcher?: string;
+  tool_dispatcher: string | undefined;
 
   @ApiPropertyOptional({ description: 'Does the request carry images?' })
   @IsOptional()
   @IsBoolean()
-  images?: boolean;
+  images: boolean | undefined;
 
   @ApiPropertyOptional({ format: 'uuid' })
   @IsOptional()
   @IsString()
   @MaxLength(64)
-  conversation_id?: string;
+  conversation_id: string | undefined;
 }
 
 /** Who serves models, how they are, and where a request would go. */

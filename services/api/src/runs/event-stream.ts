@@ -59,10 +59,13 @@ export async function streamEvents(
   };
   response.once('close', onClose);
   response.on('drain', onDrain);
-  const timer = setInterval(() => {
-    if (response.writableNeedDrain && Date.now() - movedAt > options.stalledMs) response.destroy();
-    else if (!response.writableNeedDrain && Date.now() - movedAt >= options.keepAliveMs) write(': keep-alive\n\n');
-  }, Math.min(options.keepAliveMs, options.stalledMs));
+  const timer = setInterval(
+    () => {
+      if (response.writableNeedDrain && Date.now() - movedAt > options.stalledMs) response.destroy();
+      else if (!response.writableNeedDrain && Date.now() - movedAt >= options.keepAliveMs) write(': keep-alive\n\n');
+    },
+    Math.min(options.keepAliveMs, options.stalledMs),
+  );
 
   try {
     write('retry: 1000\n\n');

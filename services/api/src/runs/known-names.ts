@@ -22,7 +22,10 @@ export class KnownNames {
   ) {}
 
   /** Throws NOT_FOUND that names the unknown agent, model or tool and the known ones. */
-  async check(tenant: TenantId, request: { agent?: string; model?: string; tools?: string[] }): Promise<void> {
+  async check(
+    tenant: TenantId,
+    request: { agent?: string | undefined; model?: string | undefined; tools?: string[] | undefined },
+  ): Promise<void> {
     const { agents } = this.platform.current;
     if (request.agent !== undefined && !Object.hasOwn(agents, request.agent))
       throw unknown('agent', 'YM-AGENT-UNKNOWN', [request.agent], Object.keys(agents));
@@ -73,7 +76,8 @@ export class KnownNames {
       // A run may be queued while no router is up: it will be told about the model then.
       if (!YardError.is(error) || (error.class !== 'UNAVAILABLE' && error.class !== 'TIMEOUT')) throw error;
     }
-    return (this.models = { names, open, at: Date.now() });
+    this.models = { names, open, at: Date.now() };
+    return this.models;
   }
 }
 

@@ -147,11 +147,7 @@ export class RunFeed {
   private async readNew(): Promise<void> {
     const before = this.last;
     // The last message alone costs a tenth of a reading, and mostly it is the only new one.
-    const newest = await this.bus.getStored(
-      STREAMS.events.name,
-      subjects.event(this.tenant, this.run),
-      messages.event,
-    );
+    const newest = await this.bus.getStored(STREAMS.events.name, subjects.event(this.tenant, this.run), messages.event);
     if (newest === undefined || Number(newest.message.n) <= this.last) return;
     if (Number(newest.message.n) === this.last + 1) this.keep(newest.message, newest.sequence);
     else
@@ -168,10 +164,8 @@ export class RunFeed {
     this.kept.push({ event, bytes });
     this.keptBytes += bytes;
     while (this.keptBytes > KEPT_BYTES && this.kept.length > 1) this.keptBytes -= this.kept.shift()!.bytes;
-    if (event.type === 'message.completed' || event.type === 'step.started' || TERMINAL_EVENTS.has(event.type)) {
-      this.text = '';
-      this.textFrom = 0;
-    }
+    // The text of a later step may have been heard before this was read.
+    if (event.type === 'message.completed' && event.data['step'] === this.step) this.text = '';
     if (TERMINAL_EVENTS.has(event.type)) this.terminal = event;
   }
 

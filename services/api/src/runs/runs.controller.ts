@@ -61,7 +61,10 @@ export class CancelRunDto {
 
 export class SteerRunDto {
   @ApiPropertyOptional({ maxLength: 100_000, description: 'What the agent reads before its next step.' })
-  @Obeys('must be text, not empty, at most 100000 characters', (value) => typeof value === 'string' && value.trim() !== '' && value.length <= 100_000)
+  @Obeys(
+    'must be text, not empty, at most 100000 characters',
+    (value) => typeof value === 'string' && value.trim() !== '' && value.length <= 100_000,
+  )
   text!: string;
 }
 
@@ -79,7 +82,11 @@ export class RunsController {
   @Post()
   @Needs('runs:write')
   @ApiOperation({ summary: 'Start a run' })
-  @ApiHeader({ name: 'Idempotency-Key', required: false, description: 'The same key and body get the same run, for 24 hours.' })
+  @ApiHeader({
+    name: 'Idempotency-Key',
+    required: false,
+    description: 'The same key and body get the same run, for 24 hours.',
+  })
   @ApiResponse({ status: 201, description: 'The run; or, with `stream`, 200 and its events as they come.' })
   async start(
     @CurrentCaller() caller: Caller,
@@ -123,7 +130,9 @@ export class RunsController {
 
   @Get(':id/events')
   @Needs('runs:read')
-  @ApiOperation({ summary: 'Events of a run: a stream (SSE) that can be taken up again, or a page with Accept: application/json' })
+  @ApiOperation({
+    summary: 'Events of a run: a stream (SSE) that can be taken up again, or a page with Accept: application/json',
+  })
   @ApiHeader({ name: 'Last-Event-ID', required: false })
   @ApiResponse({ status: 204, description: 'The run has ended and there is nothing after that number.' })
   async events(
@@ -180,7 +189,8 @@ export class RunsController {
       }
       reply.hijack();
       const response = reply.raw;
-      for (const [name, value] of Object.entries(reply.getHeaders())) if (value !== undefined) response.setHeader(name, value);
+      for (const [name, value] of Object.entries(reply.getHeaders()))
+        if (value !== undefined) response.setHeader(name, value);
       response.writeHead(200, { ...SSE_HEADERS, ...headers });
       await streamEvents(response, feed, after, {
         keepAliveMs: this.config.sseKeepAliveMs,

@@ -33,8 +33,7 @@ export class RunsService {
     if (request.conversation_id !== undefined) await this.store.getConversation(caller.tenant, request.conversation_id);
     let ids = { run: newId(), conversation: request.conversation_id ?? newId() };
     const key = options.idempotencyKey;
-    if (key !== undefined)
-      ids = await this.store.idempotency.claim(caller.tenant, key, hashOf(request), ids);
+    if (key !== undefined) ids = await this.store.idempotency.claim(caller.tenant, key, hashOf(request), ids);
     const ref: RunRef = { tenant: caller.tenant, run: ids.run, conversation: ids.conversation };
     try {
       return await this.create(ref, request, options.trace);

@@ -47,34 +47,37 @@ export class LimitsDto implements Fields<Limits> {
   @IsInt()
   @Min(1)
   @Max(10_000)
-  max_iterations?: number;
+  max_iterations: number | undefined;
 
   @ApiPropertyOptional({ minimum: 1, description: 'Prompt and completion tokens together.' })
   @IsOptional()
   @IsInt()
   @Min(1)
   @Max(Number.MAX_SAFE_INTEGER)
-  max_tokens?: number;
+  max_tokens: number | undefined;
 
   @ApiPropertyOptional({ exclusiveMinimum: true, minimum: 0 })
   @IsOptional()
   @IsNumber()
   @Obeys('must be > 0', (value) => typeof value === 'number' && value > 0)
-  max_cost_usd?: number;
+  max_cost_usd: number | undefined;
 
   @ApiPropertyOptional({ minimum: 1, maximum: 604_800, description: 'Seconds from start to end.' })
   @IsOptional()
   @IsInt()
   @Min(1)
   @Max(604_800)
-  timeout_s?: number;
+  timeout_s: number | undefined;
 }
 
 /** What a caller may ask for; the fields come from run/v1/run.proto. */
 export class StartRunDto implements Fields<StartRun, 'inputIsParts'> {
   @ApiProperty({
     description: 'The task: text, or content parts (text, image_url).',
-    oneOf: [{ type: 'string', maxLength: 1_000_000 }, { type: 'array', items: { type: 'object' }, maxItems: 200 }],
+    oneOf: [
+      { type: 'string', maxLength: 1_000_000 },
+      { type: 'array', items: { type: 'object' }, maxItems: 200 },
+    ],
   })
   @Obeys('must be text (not empty, at most 1000000 characters) or up to 200 content parts', isInput)
   input!: string | Record<string, unknown>[];
@@ -82,37 +85,37 @@ export class StartRunDto implements Fields<StartRun, 'inputIsParts'> {
   @ApiPropertyOptional({ format: 'uuid', description: 'Go on in this conversation; a new one is made without it.' })
   @IsOptional()
   @Obeys('must be the id of a conversation', (value) => typeof value === 'string' && value.length <= 64)
-  conversation_id?: string;
+  conversation_id: string | undefined;
 
   @ApiPropertyOptional({ description: 'An agent of the platform configuration.' })
   @IsOptional()
   @Matches(/^[a-z0-9][a-z0-9_-]{0,39}$/, { message: '$property must be the name of an agent' })
-  agent?: string;
+  agent: string | undefined;
 
   @ApiPropertyOptional({ maxLength: 200 })
   @IsOptional()
   @Obeys('must be the name of a model', (value) => isText(value, 200))
-  model?: string;
+  model: string | undefined;
 
   @ApiPropertyOptional({ maxLength: 100_000 })
   @IsOptional()
   @IsString()
   @MaxLength(100_000)
-  system?: string;
+  system: string | undefined;
 
   @ApiPropertyOptional({ minimum: 0, maximum: 2 })
   @IsOptional()
   @IsNumber()
   @Min(0)
   @Max(2)
-  temperature?: number;
+  temperature: number | undefined;
 
   @ApiPropertyOptional({ minimum: 1, maximum: 1_000_000 })
   @IsOptional()
   @IsInt()
   @Min(1)
   @Max(1_000_000)
-  max_output_tokens?: number;
+  max_output_tokens: number | undefined;
 
   @ApiPropertyOptional({
     oneOf: [
@@ -122,12 +125,12 @@ export class StartRunDto implements Fields<StartRun, 'inputIsParts'> {
   })
   @IsOptional()
   @Obeys('must be "auto", "none", "required" or {"name": a tool}', isToolChoice)
-  tool_choice?: string | Record<string, unknown>;
+  tool_choice: string | Record<string, unknown> | undefined;
 
   @ApiPropertyOptional({ type: 'object', additionalProperties: true })
   @IsOptional()
   @IsObject()
-  response_format?: Record<string, unknown>;
+  response_format: Record<string, unknown> | undefined;
 
   @ApiPropertyOptional({ type: [String], maxItems: 1000, description: 'Names of registered tools.' })
   @IsOptional()
@@ -135,46 +138,45 @@ export class StartRunDto implements Fields<StartRun, 'inputIsParts'> {
   @ArrayMaxSize(1000)
   @ArrayUnique()
   @Matches(/^[A-Za-z0-9_.:-]{1,128}$/, { each: true, message: '$property must be names of tools' })
-  tools?: string[];
+  tools: string[] | undefined;
 
   @ApiPropertyOptional({ enum: ['auto', 'native', 'xml'] })
   @IsOptional()
   @IsIn(['auto', 'native', 'xml'])
-  tool_dispatcher?: string;
+  tool_dispatcher: string | undefined;
 
   @ApiPropertyOptional({ description: 'Strategy by which tool definitions reach the model.' })
   @IsOptional()
   @Matches(/^[a-z_]{1,40}$/, { message: '$property must be the name of a render strategy' })
-  render?: string;
+  render: string | undefined;
 
   @ApiPropertyOptional({ type: LimitsDto })
   @IsOptional()
   @IsObject()
   @ValidateNested()
   @Type(() => LimitsDto)
-  limits?: LimitsDto;
+  limits: LimitsDto | undefined;
 
   @ApiPropertyOptional({ enum: ['enqueue', 'reject', 'interrupt'], default: 'enqueue' })
   @IsOptional()
   @IsIn(['enqueue', 'reject', 'interrupt'])
-  on_busy?: 'enqueue' | 'reject' | 'interrupt';
+  on_busy: 'enqueue' | 'reject' | 'interrupt' | undefined;
 
   @ApiPropertyOptional({ description: 'Folder of the tenant that file and shell tools work in.' })
   @IsOptional()
   @Matches(/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/, {
     message: '$property must be 1 to 64 letters, digits, - or _, the first a letter or digit',
   })
-  workspace?: string;
+  workspace: string | undefined;
 
   @ApiPropertyOptional({ type: 'object', additionalProperties: true, description: 'Yours; at most 16 KiB as JSON.' })
   @IsOptional()
   @IsObject()
   @Obeys('must be at most 16 KiB as JSON', (value) => JSON.stringify(value ?? {}).length <= 16_384)
-  metadata?: Record<string, unknown>;
+  metadata: Record<string, unknown> | undefined;
 
   @ApiPropertyOptional({ description: 'Answer with the event stream of the run.' })
   @IsOptional()
   @IsBoolean()
-  stream?: boolean;
+  stream: boolean | undefined;
 }
-

@@ -9,7 +9,10 @@ import { Obeys } from '../http/rules.js';
 
 export class CreateKeyDto {
   @ApiProperty({ maxLength: 100, description: 'What the key is for.' })
-  @Obeys('must be 1 to 100 characters', (value) => typeof value === 'string' && value.trim() !== '' && value.length <= 100)
+  @Obeys(
+    'must be 1 to 100 characters',
+    (value) => typeof value === 'string' && value.trim() !== '' && value.length <= 100,
+  )
   name!: string;
 
   @ApiPropertyOptional({ enum: ROLES, isArray: true, default: ['runs:read', 'runs:write'] })
@@ -58,7 +61,11 @@ export class KeysController {
   @HttpCode(204)
   @Needs('tenant:admin')
   @ApiOperation({ summary: 'Revoke a key' })
-  async revoke(@CurrentCaller() caller: Caller, @Param('tenant') tenant: string, @Param('id') id: string): Promise<void> {
+  async revoke(
+    @CurrentCaller() caller: Caller,
+    @Param('tenant') tenant: string,
+    @Param('id') id: string,
+  ): Promise<void> {
     await this.keys.revoke(own(caller, tenant), id);
   }
 }

@@ -4,7 +4,19 @@ import { type Bus } from '@yardmaster/bus';
 import { Registry, type Tool } from '@yardmaster/contracts';
 import { BUS } from '@yardmaster/service-kit';
 import { Type } from 'class-transformer';
-import { IsArray, IsBoolean, IsIn, IsInt, IsObject, IsOptional, IsString, Matches, Max, MaxLength, Min } from 'class-validator';
+import {
+  IsArray,
+  IsBoolean,
+  IsIn,
+  IsInt,
+  IsObject,
+  IsOptional,
+  IsString,
+  Matches,
+  Max,
+  MaxLength,
+  Min,
+} from 'class-validator';
 import { Needs } from '../auth/roles.guard.js';
 import { ApiConfig } from '../config.js';
 import { PageQuery } from '../http/page.query.js';
@@ -13,7 +25,10 @@ import { type Fields, Obeys } from '../http/rules.js';
 
 export class SearchQuery {
   @ApiProperty({ description: 'Words of what the tool should do.' })
-  @Obeys('must be 1 to 500 characters', (value) => typeof value === 'string' && value.trim() !== '' && value.length <= 500)
+  @Obeys(
+    'must be 1 to 500 characters',
+    (value) => typeof value === 'string' && value.trim() !== '' && value.length <= 500,
+  )
   q!: string;
 
   @ApiPropertyOptional({ minimum: 1, maximum: 50, default: 10 })
@@ -59,34 +74,34 @@ export class PutToolDto implements Fields<Tool, 'name' | 'version' | 'hash' | 't
   @IsInt()
   @Min(100)
   @Max(86_400_000)
-  timeout_ms?: number;
+  timeout_ms: number | undefined;
 
   @ApiPropertyOptional({ enum: ['active', 'deprecated', 'retired'], default: 'active' })
   @IsOptional()
   @IsIn(['active', 'deprecated', 'retired'])
-  state?: string;
+  state: string | undefined;
 
   @ApiPropertyOptional({ type: [String] })
   @IsOptional()
   @IsArray()
   @Matches(/^[A-Za-z0-9_.:-]{1,128}$/, { each: true, message: '$property must be names of tools' })
-  aliases?: string[];
+  aliases: string[] | undefined;
 
   @ApiPropertyOptional({ type: [String] })
   @IsOptional()
   @IsArray()
   @MaxLength(200, { each: true })
-  search_hints?: string[];
+  search_hints: string[] | undefined;
 
   @ApiPropertyOptional({ type: 'object', additionalProperties: true })
   @IsOptional()
   @IsObject()
-  dispatch?: Record<string, unknown>;
+  dispatch: Record<string, unknown> | undefined;
 
   @ApiPropertyOptional({ description: 'Must a person approve every call?' })
   @IsOptional()
   @IsBoolean()
-  always_ask?: boolean;
+  always_ask: boolean | undefined;
 }
 
 /** The registry over HTTP. */

@@ -149,7 +149,7 @@ type Base = { status: number; usage: WireAnswer['usage']; firstTokenMs: number |
 
 function conclude(answer: WireAnswer, base: Base): AttemptOutcome {
   if (answer.error !== undefined) return { kind: 'failed', ...base, usage: answer.usage, failure: answer.error };
-  const empty = answer.text.trim() === '' && answer.calls.length === 0;
+  const empty = answer.text.trim() === '' && answer.calls.length === 0 && answer.embeddings === undefined;
   if (empty && answer.finish_reason !== 'content_filter' && answer.finish_reason !== 'length') {
     const failure: FailureVerdict = {
       class: 'retry',

@@ -546,6 +546,31 @@ describe('one request', () => {
     expectWhole(await ask(both()), 'first');
   });
 
+  it('embeddings go through the same engine', async () => {
+    primary.script = failing(503, 'overloaded');
+    fallback.script = (request, connection) =>
+      connection.json(200, {
+        data: [
+          { index: 1, embedding: [0.5, 1] },
+          { index: 0, embedding: [1, 2] },
+        ],
+        usage: { prompt_tokens: 4, total_tokens: 4 },
+      });
+    const embedders = both().map((one) => ({ ...one, family: 'openai-embeddings' as const }));
+    const outcome = await ask(embedders, {
+      render: () => ({ input: { messages: [], inputs: ['a', 'b'] }, turnsCut: 0 }),
+    });
+    expect(outcome.result).toMatchObject({
+      model: 'second',
+      embeddings: [
+        [1, 2],
+        [0.5, 1],
+      ],
+      usage: { prompt_tokens: 4 },
+    });
+    expect(fallback.requests[0]).toMatchObject({ path: '/v1/embeddings' });
+  });
+
   it('connections are used again after an answer', async () => {
     const ports = new Set<FaultConnection>();
     let opened = 0;

@@ -492,6 +492,7 @@ class ChatEngine {
       attempts: this.attempts,
     };
     if (cost !== undefined) result.costUsd = cost;
+    if (answer.embeddings !== undefined) result.embeddings = answer.embeddings;
     yield { type: 'end', result };
   }
 
