@@ -94,9 +94,18 @@ export interface ListeningApi {
   close(): Promise<void>;
 }
 
-/** Listens on the configured port. */
-export async function listen(app: NestFastifyApplication, { config }: { config: ApiConfig }): Promise<ListeningApi> {
-  await app.listen(config.port, config.host);
+/** Listens on the configured port, or on a free one when that is in use and `portFallback` allows it. */
+export async function listen(
+  app: NestFastifyApplication,
+  { config, log }: Pick<ServiceContext<ApiConfig>, 'config' | 'log'>,
+): Promise<ListeningApi> {
+  try {
+    await app.listen(config.port, config.host);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE' || !config.portFallback) throw error;
+    log.warn({ port: config.port }, 'the port is in use by another program: a free one is taken');
+    await app.listen(0, config.host);
+  }
   const { port } = app.getHttpServer().address() as AddressInfo;
   const host = config.host === '0.0.0.0' ? '127.0.0.1' : config.host;
   return { listening: { url: `http://${host}:${port}` }, close: () => app.close() };

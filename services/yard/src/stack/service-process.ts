@@ -18,7 +18,7 @@ export interface ReadyLine {
   healthPort: number;
   metricsPort: number;
   ready_ms: number;
-  api_url?: string;
+  url?: string;
 }
 
 const FIRST_WAIT_MS = 200;
