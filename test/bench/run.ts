@@ -3,7 +3,9 @@ import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import type { Bench, Row } from './report.ts';
 
-const BENCHES: Record<string, () => Promise<{ bench: Bench }>> = {};
+const BENCHES: Record<string, () => Promise<{ bench: Bench }>> = {
+  toolcalls: () => import('./toolcalls.ts'),
+};
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,

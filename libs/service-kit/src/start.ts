@@ -12,9 +12,6 @@ import { createLogger, type Logger, NestLogger } from './logging.js';
 import type { ServiceConfig } from './service-config.js';
 import { BUS, HEALTH, LOGGER, SERVICE, type ServiceContext } from './tokens.js';
 
-/** An application of Nest, or what stands for one. */
-type Closable = Pick<INestApplicationContext, 'close'>;
-
 export interface ServiceStart<C extends ServiceConfig> {
   /** The service's name: its NATS login (unless YM_NATS_USER says otherwise), its queue group, its log lines. */
   name: string;
@@ -24,7 +21,7 @@ export interface ServiceStart<C extends ServiceConfig> {
   createApplication?: (
     module: DynamicModule,
     context: ServiceContext<C>,
-  ) => Promise<Closable & { listening?: Record<string, unknown> }>;
+  ) => Promise<{ app: INestApplicationContext; listening: Record<string, unknown> }>;
 }
 
 /** Extra time after the drain until a process that still hangs is ended. */
@@ -63,7 +60,7 @@ async function run<C extends ServiceConfig>(
 ): Promise<void> {
   const health = new Health(start.name);
   const closers: (() => Promise<void> | void)[] = [];
-  let app: Closable | undefined;
+  let app: INestApplicationContext | undefined;
   let stopping: Promise<void> | undefined;
 
   // Handlers first: a signal during the start must not end the process half-way.
@@ -132,8 +129,8 @@ async function run<C extends ServiceConfig>(
   let listening: Record<string, unknown> = {};
   if (start.createApplication !== undefined) {
     const made = await start.createApplication(root, context);
-    listening = made.listening ?? {};
-    app = made;
+    listening = made.listening;
+    app = made.app;
   } else {
     const service = await NestFactory.createMicroservice(root, { ...options, strategy: new BusServer(bus) });
     app = service;

@@ -104,9 +104,9 @@ async function startApi(env: Record<string, string> = {}) {
     ],
     exports: [BUS, LOGGER, HEALTH, SERVICE],
   };
-  const app = await listen(await createApi(root, context), context);
+  const { app, listening } = await listen(await createApi(root, context), context);
   const replica = {
-    url: app.listening.url,
+    url: listening.api_url,
     async close() {
       await app.close();
       for (const close of closers) await close();

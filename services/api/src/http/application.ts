@@ -4,6 +4,7 @@ import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { childTrace } from '@yardmaster/bus';
 import { YardError } from '@yardmaster/contracts';
+import { type ServiceContext } from '@yardmaster/service-kit';
 import { parseJson } from '@yardmaster/guard';
 import { type Health, type Logger, NestLogger } from '@yardmaster/service-kit';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
@@ -88,17 +89,11 @@ export async function createApi(
   return app;
 }
 
-/** An api that listens. */
-export interface ListeningApi {
-  listening: { url: string };
-  close(): Promise<void>;
-}
-
 /** Listens on the configured port, or on a free one when that is in use and `portFallback` allows it. */
 export async function listen(
   app: NestFastifyApplication,
   { config, log }: Pick<ServiceContext<ApiConfig>, 'config' | 'log'>,
-): Promise<ListeningApi> {
+): Promise<{ app: NestFastifyApplication; listening: { api_url: string } }> {
   try {
     await app.listen(config.port, config.host);
   } catch (error) {
@@ -108,5 +103,5 @@ export async function listen(
   }
   const { port } = app.getHttpServer().address() as AddressInfo;
   const host = config.host === '0.0.0.0' ? '127.0.0.1' : config.host;
-  return { listening: { url: `http://${host}:${port}` }, close: () => app.close() };
+  return { app, listening: { api_url: `http://${host}:${port}` } };
 }
