@@ -80,6 +80,7 @@ export class AnswerSink {
   private readonly calls: CallCollector;
   private readonly filter: ThinkFilter | undefined;
   private closed = false;
+  private vectors: number[][] | undefined;
 
   constructor(private readonly options: ReadOptions) {
     this.calls = new CallCollector(
@@ -111,7 +112,7 @@ export class AnswerSink {
 
   /** True once there is text or a call to show. */
   get hasOutput(): boolean {
-    return this.texts.length > 0 || this.calls.size > 0;
+    return this.texts.length > 0 || this.calls.size > 0 || this.vectors !== undefined;
   }
 
   text(piece: string): void {
@@ -137,6 +138,10 @@ export class AnswerSink {
     if (fragments.length === 0 || this.closed) return;
     this.filter?.callBegins();
     this.calls.addAll(fragments);
+  }
+
+  embeddings(vectors: number[][]): void {
+    if (!this.closed) this.vectors = vectors;
   }
 
   setUsage(usage: Usage | null): void {
@@ -213,6 +218,7 @@ export class AnswerSink {
       marks: { ...this.marks },
     };
     if (this.failure !== undefined) answer.error = this.failure;
+    else if (this.vectors !== undefined) answer.embeddings = this.vectors;
     return answer;
   }
 

@@ -56,9 +56,8 @@ function place(path: string, folders: Folders, open: boolean): Place {
   if (path === folders.home) return 'home';
   if (beneath(folders.home)) return 'scratch';
   for (const base of SCRATCH) {
-    if (path.startsWith(`${base}/`)) return 'scratch';
-    // The content of /tmp is the command's own, /tmp itself is not.
-    if (path === base) return open ? 'scratch' : 'outside';
+    // /tmp itself is the command's own as well.
+    if (path === base || path.startsWith(`${base}/`)) return 'scratch';
   }
   if (beneath('/dev')) return SAFE_DEVICES.test(path) ? 'device-safe' : path === '/dev' && open ? 'outside' : 'device';
   if (/^\/proc\/(self|thread-self|\d+)\/(fd|task|oom_score_adj|comm)(\/|$)/.test(path)) return 'device-safe';

@@ -479,9 +479,11 @@ const popFolder: Rule = ({ shell: current }) => {
 };
 
 const declare: Rule = ({ args, shell: current }) => {
-  for (const { text } of args) {
+  for (const { text, taints } of args) {
     const match = /^(\w+)=(.*)$/s.exec(text);
-    if (match !== null) current.values.set(match[1]!, match[2]!);
+    if (match === null) continue;
+    current.values.set(match[1]!, match[2]!);
+    current.taints.set(match[1]!, taints);
   }
 };
 
@@ -608,9 +610,10 @@ const always = (): boolean => true;
 
 const translate: Rule = ({ args, stdin }) => {
   const [from = '', to = ''] = texts(args.filter((arg) => !arg.text.startsWith('-')));
-  // A change of letters is a cipher; of blanks or line ends, or a deletion, is not.
-  const cipher = /[a-zA-Z]/.test(from) && to !== '' && !/^(\[:(upper|lower):\]|[a-z]-[a-z]|[A-Z]-[A-Z])$/.test(from);
-  return flow(null, cipher || /A-Za-z|a-zA-Z/.test(from) ? [...stdin.taints, 'decode'] : stdin.taints);
+  // A change of letters is a cipher; a change of case, of blanks or line ends, or a deletion, is not.
+  const plain = /^\[?(?:a-z|A-Z|\[?:(?:lower|upper):\]?)\]?$/;
+  const cipher = /[a-zA-Z]/.test(from) && /[a-zA-Z]/.test(to) && !(plain.test(from) && plain.test(to));
+  return flow(null, cipher ? [...stdin.taints, 'decode'] : stdin.taints);
 };
 
 /** `$(which rm)` names what it asks for. */

@@ -8,8 +8,10 @@ import {
   type Redirection,
   type Script,
   type Statement,
+  type SyntaxNode,
   type Word,
   type WordPart,
+  forEachChild,
   parse,
 } from 'unbash';
 import { expandBraces } from './braces.js';
@@ -173,7 +175,12 @@ class Builder {
         return { kind: 'loop', variable: null, values: null, body: this.node(node.body), redirects: [] };
       case 'TestCommand':
       case 'ArithmeticCommand':
-        return { kind: 'list', parts: [], background: [], conditional: [] };
+        return {
+          kind: 'branches',
+          words: node.expression === undefined ? [] : [this.embedded(node.expression)],
+          parts: [],
+          redirects: [],
+        };
     }
   }
 
@@ -202,6 +209,16 @@ class Builder {
       const writes = node.operator !== '<' && node.operator !== '<&';
       return { kind: writes ? 'write' : 'read', target, fd };
     });
+  }
+
+  /** The commands inside an expression whose value is not followed. */
+  embedded(node: SyntaxNode): Piece[] {
+    if (node.type === 'CommandExpansion' || node.type === 'ArithmeticCommandExpansion')
+      return [{ kind: 'substitution', script: this.script(node.script), quoted: true }];
+    if (node.type === 'ProcessSubstitution') return [{ kind: 'process', script: this.script(node.script) }];
+    const found: Piece[] = [];
+    forEachChild(node, (child) => found.push(...this.embedded(child)));
+    return found;
   }
 
   words(word: Word): Words {
@@ -281,7 +298,7 @@ class Builder {
       case 'ProcessSubstitution':
         return [{ kind: 'process', script: this.script(part.script) }];
       case 'ArithmeticExpansion':
-        return [{ kind: 'unknown' }];
+        return [{ kind: 'unknown' }, ...(part.expression === undefined ? [] : this.embedded(part.expression))];
     }
   }
 }

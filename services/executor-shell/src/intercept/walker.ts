@@ -26,6 +26,7 @@ export interface Shell {
   values: Map<string, string | string[]>;
   positional: string[] | null;
   functions: Map<string, Tree>;
+  taints: Map<string, Set<Taint>>;
 }
 
 /** What a rule works with. */
@@ -66,7 +67,7 @@ export class Walker {
       ['PATH', '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'],
       ...Object.entries(env ?? {}),
     ]);
-    this.#walk(tree, { cwd, values, positional: [], functions: new Map() }, nothing(), 0);
+    this.#walk(tree, { cwd, values, positional: [], functions: new Map(), taints: new Map() }, nothing(), 0);
   }
 
   folders(shell: Shell): Folders {
@@ -179,13 +180,25 @@ export class Walker {
     for (const assign of tree.assigns) {
       const list = assign.value as Piece[][];
       const isArray = list.length > 0 && Array.isArray(list[0]);
-      const value = isArray
-        ? list.flatMap((item) => resolver.split(item).map((field) => field.text))
-        : resolver.text(assign.value as Piece[]).text;
-      if (assign.append && typeof value === 'string') {
-        const before = target.values.get(assign.name);
-        target.values.set(assign.name, typeof before === 'string' ? before + value : UNKNOWN);
-      } else target.values.set(assign.name, value);
+      const resolved = isArray
+        ? list.flatMap((item) => resolver.split(item))
+        : [resolver.text(assign.value as Piece[])];
+      const before = target.values.get(assign.name);
+      if (isArray)
+        target.values.set(
+          assign.name,
+          resolved.map((field) => field.text),
+        );
+      else if (assign.append)
+        target.values.set(assign.name, typeof before === 'string' ? before + resolved[0]!.text : UNKNOWN);
+      else target.values.set(assign.name, resolved[0]!.text);
+      target.taints.set(
+        assign.name,
+        new Set([
+          ...(assign.append ? (target.taints.get(assign.name) ?? []) : []),
+          ...resolved.flatMap((field) => [...field.taints]),
+        ]),
+      );
     }
     if (fields.length === 0) return literal('');
     // Assignments before a command do not change the words of this command, but what it starts.
@@ -244,6 +257,7 @@ export function copy(shell: Shell): Shell {
     values: new Map(shell.values),
     positional: shell.positional,
     functions: new Map(shell.functions),
+    taints: new Map(shell.taints),
   };
 }
 

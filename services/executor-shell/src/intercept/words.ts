@@ -10,6 +10,8 @@ export type Taint = 'download' | 'decode';
 export interface Variables {
   values: Map<string, string | string[]>;
   positional: string[] | null;
+  /** Variables whose text was downloaded or decoded. */
+  taints: Map<string, Set<Taint>>;
 }
 
 export interface Resolved {
@@ -97,14 +99,15 @@ export class WordResolver {
         }
         case 'variable': {
           const value = this.#changed(this.#value(piece.name), piece.change);
+          const taints = this.#variables.taints.get(piece.name.replace(/\[.*/, '')) ?? [];
           if (Array.isArray(value)) {
             value.forEach((item, index) => {
               if (index > 0) end();
-              if (piece.quoted) add(item, true);
-              else addSplit(item, []);
+              if (piece.quoted) add(item, true, taints);
+              else addSplit(item, taints);
             });
-          } else if (piece.quoted) add(value, true);
-          else addSplit(value, []);
+          } else if (piece.quoted) add(value, true, taints);
+          else addSplit(value, taints);
           break;
         }
       }

@@ -160,10 +160,15 @@ function strip(
       replace ?? (name === 'parallel' && fields.some((field) => field.text.includes('{}')) ? '{}' : null);
     if (fields.length === 0) return { fields: [] };
     if (marker !== null)
-      fields = fields.map((field) => ({
-        ...field,
-        text: field.text.split(marker).join(stdin.text?.trimEnd() ?? UNKNOWN),
-      }));
+      fields = fields.map((field) =>
+        field.text.includes(marker)
+          ? {
+              quoted: field.quoted,
+              text: field.text.split(marker).join(stdin.text?.trimEnd() ?? UNKNOWN),
+              taints: new Set([...field.taints, ...stdin.taints]),
+            }
+          : field,
+      );
     else
       fields = [
         ...fields,

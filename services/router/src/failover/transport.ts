@@ -1,5 +1,7 @@
 /** One HTTP request to a provider. Redirects are never followed: they could carry the key elsewhere. */
 export interface TransportRequest {
+  /** The configured provider: connections of one are never used for another, whose policy may differ. */
+  provider: string;
   url: string;
   headers: Record<string, string>;
   body: string;

@@ -1,4 +1,4 @@
-import { Pool, type buildConnector, type Dispatcher } from 'undici';
+import { Agent, type Dispatcher } from 'undici';
 import type { Transport, TransportRequest, TransportResponse } from '../failover/transport.js';
 import { BodyReader } from './body-reader.js';
 
@@ -9,19 +9,17 @@ const DRAIN_MS = 500;
 
 export interface UndiciTransportOptions {
   /**
-   * Connects to an origin under one policy: the egress guard plugs in here, resolves the address once, checks it and pins
-   * the connection to it. Without it any address is reachable.
+   * The connections of one provider, for instance those of the egress guard under the provider's policy. Whoever made
+   * them closes them. Without it any address is reachable, over connections of our own.
    */
-  connect?: (origin: string, timeoutMs: number) => buildConnector.connector;
+  dispatcherFor?: (provider: string, url: URL, connectTimeoutMs: number) => Dispatcher;
   /** Connections to one origin; more requests than that wait for one. */
   connectionsPerOrigin?: number;
-  /** Origins whose pools are kept; the least used one is closed beyond that. */
-  maxOrigins?: number;
 }
 
-/** Requests over pooled connections, one pool per origin. Never follows a redirect, never retries. */
+/** Requests over pooled connections, a pool of its own for every provider. Never follows a redirect, never retries. */
 export class UndiciTransport implements Transport {
-  private readonly pools = new Map<string, Pool>();
+  private readonly agents = new Map<string, Agent>();
   private readonly options: UndiciTransportOptions;
 
   constructor(options: UndiciTransportOptions = {}) {
@@ -30,8 +28,13 @@ export class UndiciTransport implements Transport {
 
   async send(request: TransportRequest): Promise<TransportResponse> {
     const url = new URL(request.url);
-    const pool = this.poolOf(url.origin, request.connectTimeoutMs);
-    const response = await pool.request({
+    const { dispatcherFor } = this.options;
+    const dispatcher =
+      dispatcherFor === undefined
+        ? this.agentOf(request.provider, request.connectTimeoutMs)
+        : dispatcherFor(request.provider, url, request.connectTimeoutMs);
+    const response = await dispatcher.request({
+      origin: url.origin,
       method: 'POST',
       path: url.pathname + url.search,
       headers: request.headers,
@@ -46,37 +49,28 @@ export class UndiciTransport implements Transport {
 
   /** Closes all connections. */
   async close(): Promise<void> {
-    const pools = [...this.pools.values()];
-    this.pools.clear();
-    await Promise.all(pools.map((pool) => pool.destroy()));
+    const agents = [...this.agents.values()];
+    this.agents.clear();
+    await Promise.all(agents.map((agent) => agent.destroy()));
   }
 
-  private poolOf(origin: string, connectTimeoutMs: number): Pool {
-    const known = this.pools.get(origin);
-    if (known !== undefined) {
-      // Last used is last in the map.
-      this.pools.delete(origin);
-      this.pools.set(origin, known);
-      return known;
+  private agentOf(provider: string, connectTimeoutMs: number): Agent {
+    // A changed time limit takes effect with a new agent; the old one serves out what it has.
+    const key = `${provider} ${connectTimeoutMs}`;
+    let agent = this.agents.get(key);
+    if (agent === undefined) {
+      agent = new Agent({
+        connections: this.options.connectionsPerOrigin ?? 256,
+        pipelining: 1,
+        allowH2: false,
+        keepAliveTimeout: 30_000,
+        keepAliveMaxTimeout: 300_000,
+        maxHeaderSize: MAX_HEADER_BYTES,
+        connect: { timeout: connectTimeoutMs },
+      });
+      this.agents.set(key, agent);
     }
-    const options: Pool.Options = {
-      connections: this.options.connectionsPerOrigin ?? 256,
-      pipelining: 1,
-      keepAliveTimeout: 30_000,
-      keepAliveMaxTimeout: 300_000,
-      maxHeaderSize: MAX_HEADER_BYTES,
-      connect: this.options.connect?.(origin, connectTimeoutMs) ?? { timeout: connectTimeoutMs },
-    };
-    const pool = new Pool(origin, options);
-    this.pools.set(origin, pool);
-    if (this.pools.size > (this.options.maxOrigins ?? 256)) {
-      const [oldest] = this.pools;
-      if (oldest !== undefined) {
-        this.pools.delete(oldest[0]);
-        void oldest[1].close();
-      }
-    }
-    return pool;
+    return agent;
   }
 }
 
