@@ -335,10 +335,8 @@ export function providerKind(name: string): ProviderKind | undefined {
   const parsed = new URL(url);
   if (parsed.protocol !== 'http:' && parsed.protocol !== 'https:') return undefined;
   if (parsed.username !== '' || parsed.password !== '') return undefined;
-  return {
-    ...local({ kind: 'custom', title: `custom endpoint at ${parsed.host}`, baseUrl: url.replace(/\/+$/, '') }),
-    local: false,
-  };
+  // Whoever runs it, the operator wrote its address down: like a local server it needs no key and has no list price.
+  return local({ kind: 'custom', title: `custom endpoint at ${parsed.host}`, baseUrl: url.replace(/\/+$/, '') });
 }
 
 /** All names that `providerKind` knows, for error texts. */

@@ -113,7 +113,7 @@ const OVERFLOW_TEXT = [
   /(maximum|max) (context|prompt|model|sequence|input)[ _-]?(length|len|size)/i,
   /max_model_len|max_seq_len|longer than the (model'?s )?(maximum|max)/i,
   /context[ _](window|length|size|limit)[^.]{0,80}(exceed|too (long|large|small)|overflow|reached|insufficient|not enough)/i,
-  /(exceed|over|beyond|larger than|greater than|too (long|large|big) for|outside)[a-z]*[^.]{0,60}context[ _]?(window|length|size|limit)?/i,
+  /\b(exceed(s|ed|ing)?|over|beyond|larger than|greater than|too (long|large|big) for|outside)\b[^.]{0,60}context[ _]?(window|length|size|limit)/i,
   /context the overflows|context overflow|larger context length/i,
   /(prompt|input|message|conversation|request)s? (is|are|was) too long/i,
   /(prompt|input) too long/i,
@@ -130,7 +130,7 @@ const RATE_WORDS =
   /per[ -](second|minute|min\b|hour|day)|\/ ?(s|sec|second|minute|min)\b|\b[tr]p[smhd]\b|rate.?limit|concurren/i;
 
 const PLAN_TEXT = [
-  /insufficient (account )?(balance|credits?|funds|quota)|balance (is )?(too low|insufficient|not enough|exhausted)/i,
+  /insufficient (account )?(balance|credits?|funds|quota)|balance (is )?(too low|insufficient|not enough|exhausted|negative|zero)|余额不足|欠费/i,
   /not enough (credits?|balance|funds)|out of (credits?|funds|quota)|(no|zero) (remaining )?(credits?|balance)\b|negative balance/i,
   /(used|consumed|exhausted|run out of)[^.]{0,30}(credits?|balance)\b|credits? (are |have been )?(exhausted|depleted|used up)/i,
   /(purchase|buy|add) (more )?credits|top[ -]?up|recharge|arrear|overdue|unpaid|failure to pay|payment (is )?required/i,
@@ -240,7 +240,8 @@ function judge(httpStatus: number, facts: ErrorFacts, provider: string): Judgeme
 const REJECTED_CODES = /^(invalid_|bad_request|badrequest|unsupported_|not_found|notfound|failed_precondition)/;
 
 function isModelOutput(status: number, inside: boolean, facts: ErrorFacts): boolean {
-  if (facts.codes.includes('tool_use_failed') && (inside || status === 400)) return true;
+  const unreadable = facts.codes.includes('tool_use_failed') || facts.codes.includes('malformed_function_call');
+  if (unreadable && (inside || status === 400)) return true;
   return (inside || status === 500) && MODEL_OUTPUT_TEXT.some((pattern) => pattern.test(facts.text));
 }
 

@@ -48,9 +48,9 @@ export class CallBlockReader {
   start(text: string, final: boolean): void {
     this.text = text;
     this.final = final;
-    this.ends.qwen = new ValueEnds();
-    this.ends.invoke = new ValueEnds();
-    this.ends.glm = new ValueEnds();
+    this.ends.qwen.reset();
+    this.ends.invoke.reset();
+    this.ends.glm.reset();
     this.nextClose = undefined;
   }
 

@@ -264,7 +264,8 @@ export class TagReader {
 
   private readFence(from: number): number {
     const { text } = this;
-    const close = closingFence(text, from, this.fence.mark, this.fence.length);
+    const marked = text.indexOf(this.fence.mark, from) >= 0;
+    const close = marked ? closingFence(text, from, this.fence.mark, this.fence.length) : undefined;
     if (close && (this.final || close.end < text.length)) {
       this.sink.countQuoted(text.slice(from, close.at));
       this.flush(from, close.end);
@@ -281,7 +282,7 @@ export class TagReader {
   private readReasoning(from: number): number {
     const { text } = this;
     REASONING_CLOSE.lastIndex = from;
-    const close = REASONING_CLOSE.exec(text);
+    const close = text.indexOf('<', from) < 0 ? null : REASONING_CLOSE.exec(text);
     if (close) {
       this.sink.addReasoning(text.slice(from, close.index));
       this.sink.endReasoning();
