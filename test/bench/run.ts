@@ -4,6 +4,7 @@ import { parseArgs } from 'node:util';
 import type { Bench, Row } from './report.ts';
 
 const BENCHES: Record<string, () => Promise<{ bench: Bench }>> = {
+  bus: () => import('./bus.ts'),
   toolcalls: () => import('./toolcalls.ts'),
 };
 

@@ -11,6 +11,7 @@ import {
   type Work,
   YardError,
 } from '@yardmaster/contracts';
+import { coalesceWrites } from './coalesce-writes.js';
 import { KeyValues } from './key-values.js';
 import { type KvSnapshot, KvWatch } from './kv-watch.js';
 import { type Log, stderrLog } from './log.js';
@@ -104,6 +105,7 @@ export class Bus {
         `nats-server ${version} is too old: ${OLDEST_SERVER.join('.')} is the oldest that works.`,
       );
     }
+    coalesceWrites(nc);
     return new Bus(nc, user, log);
   }
 

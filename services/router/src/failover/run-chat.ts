@@ -518,7 +518,8 @@ class ChatEngine {
           this.show(out, record);
           push({ type: 'reasoning', text: event.text });
         }
-      } else if (event.type === 'text_was_reasoning') {
+      } else if (event.type === 'text_was_reasoning' && this.run.restartAfterCommit) {
+        // Readers that cannot take text back keep what they saw.
         out.push(
           { type: 'attempt_reset', attempt: record.number, reason: 'text_was_reasoning' },
           this.startFrame(record),
