@@ -3,7 +3,10 @@ import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import type { Bench, Row } from './report.ts';
 
-const BENCHES: Record<string, () => Promise<{ bench: Bench }>> = {};
+const BENCHES: Record<string, () => Promise<{ bench: Bench }>> = {
+  bus: () => import('./bus.ts'),
+  toolcalls: () => import('./toolcalls.ts'),
+};
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,

@@ -1,4 +1,5 @@
 export * from './accounts.js';
+export * from './api-key.js';
 export * from './built-in-tools.js';
 export * from './catalogue.js';
 export * from './conversation-message.js';

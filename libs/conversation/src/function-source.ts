@@ -72,8 +72,8 @@ redis.register_function('${functionName('acquire')}', function(keys, args)
     end
     return {'busy', m[3] or '', left, active, 1, fields}
   end
-  -- The same owner may take its own run again: the older handler is fenced by the new token.
-  if left > 0 and not (m[3] == owner and m[5] == run) then
+  -- Also when the owner asks again: a wake-up of a run that it is working on must not fence its own work.
+  if left > 0 then
     return {'busy', m[3], left, m[5], 0, fields}
   end
   local fence = math.max(tonumber(m[1] or 0) + 1, tonumber(args[2]))

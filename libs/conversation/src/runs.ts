@@ -277,6 +277,8 @@ export async function decide(
   decision: Omit<Decision, 'atMs'>,
 ): Promise<void> {
   const ref: RunRef = { tenant: record.tenant, conversation: record.conversation, run: record.id };
+  const decided = () => new YardError('CONFLICT', 'YM-APPROVAL-DECIDED', 'That call was decided already.');
+  if (Object.hasOwn(record.decisions, callId)) throw decided();
   const pending = record.pending.find((entry) => entry.call === callId && entry.approval !== undefined);
   if (pending === undefined)
     throw new YardError('NOT_FOUND', 'YM-APPROVAL-UNKNOWN', `Call ${callId.slice(0, 60)} asks for no approval.`, {
@@ -295,7 +297,7 @@ export async function decide(
     [keys.run(ref)],
     [callId, JSON.stringify(record.pending), JSON.stringify({ ...decision, atMs: Date.now() })],
   );
-  if (first !== 1) throw new YardError('CONFLICT', 'YM-APPROVAL-DECIDED', 'That call was decided already.');
+  if (first !== 1) throw decided();
 }
 
 /** Notes that the queue has the run's message; the sweep publishes only runs without this mark. */

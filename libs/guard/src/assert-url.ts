@@ -33,7 +33,21 @@ export interface Target {
 /** All addresses of a name. */
 export type Resolve = (host: string) => Promise<readonly string[]>;
 
-const systemResolver: Resolve = async (host) => (await lookup(host, { all: true })).map(({ address }) => address);
+const RESOLVE_MS = 10_000;
+
+/** The system's own resolver, which may otherwise wait for a dead name server for most of a minute. */
+const systemResolver: Resolve = async (host) => {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error('the resolver did not answer')), RESOLVE_MS);
+  });
+  try {
+    const found = await Promise.race([lookup(host, { all: true }), late]);
+    return found.map(({ address }) => address);
+  } finally {
+    clearTimeout(timer);
+  }
+};
 
 const WORDS: Record<Refusal, string> = {
   ctl: 'it has a space or a control character in it',

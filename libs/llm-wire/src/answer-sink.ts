@@ -1,5 +1,6 @@
 import { CallCollector, type CallFragment } from './call-collector.js';
-import { classifyFailure, type FailureVerdict } from './classify-failure.js';
+import { classifyFailure } from './classify-failure.js';
+import type { Failure, FailureVerdict } from './failure-verdict.js';
 import { ThinkFilter } from './think-filter.js';
 import type {
   AnswerMarks,
@@ -80,6 +81,7 @@ export class AnswerSink {
   private readonly calls: CallCollector;
   private readonly filter: ThinkFilter | undefined;
   private closed = false;
+  private vectors: number[][] | undefined;
 
   constructor(private readonly options: ReadOptions) {
     this.calls = new CallCollector(
@@ -111,7 +113,7 @@ export class AnswerSink {
 
   /** True once there is text or a call to show. */
   get hasOutput(): boolean {
-    return this.texts.length > 0 || this.calls.size > 0;
+    return this.texts.length > 0 || this.calls.size > 0 || this.vectors !== undefined;
   }
 
   text(piece: string): void {
@@ -139,6 +141,10 @@ export class AnswerSink {
     this.calls.addAll(fragments);
   }
 
+  embeddings(vectors: number[][]): void {
+    if (!this.closed) this.vectors = vectors;
+  }
+
   setUsage(usage: Usage | null): void {
     if (usage === null || this.closed) return;
     this.lastUsage = usage;
@@ -153,7 +159,7 @@ export class AnswerSink {
   }
 
   /** The provider said, or we found, that the answer is broken. */
-  fail(failure: Parameters<typeof classifyFailure>[0]): void {
+  fail(failure: Failure): void {
     if (this.closed) return;
     const provider = this.options.provider;
     this.failWith(classifyFailure(provider === undefined ? failure : { provider, ...failure }));
@@ -213,6 +219,7 @@ export class AnswerSink {
       marks: { ...this.marks },
     };
     if (this.failure !== undefined) answer.error = this.failure;
+    else if (this.vectors !== undefined) answer.embeddings = this.vectors;
     return answer;
   }
 

@@ -10,6 +10,7 @@ const PATHS: Record<WireFamily, string> = {
   'openai-responses': '/responses',
   'anthropic-messages': '/messages',
   'llamacpp-completion': '/completion',
+  'openai-embeddings': '/embeddings',
 };
 
 /** Builds the request of one attempt; throws UnsendableRequest when this provider cannot take it. */
@@ -22,7 +23,7 @@ export function buildChatRequest(input: ChatRequestInput): WireRequest {
   }
   const headers: Record<string, string> = {
     'content-type': 'application/json',
-    accept: input.stream === false ? 'application/json' : 'text/event-stream',
+    accept: input.stream === false || input.family === 'openai-embeddings' ? 'application/json' : 'text/event-stream',
   };
   if (input.family === 'anthropic-messages') headers['anthropic-version'] = '2023-06-01';
   return { path: PATHS[input.family], headers, body: bodyOf(input) };
@@ -38,6 +39,11 @@ function bodyOf(input: ChatRequestInput): string {
       return anthropicBody(input);
     case 'llamacpp-completion':
       return completionBody(input);
+    case 'openai-embeddings':
+      if (input.inputs === undefined || input.inputs.length === 0) {
+        throw new UnsendableRequest('no_inputs', 'embeddings need at least one text');
+      }
+      return JSON.stringify({ model: input.model, input: input.inputs, encoding_format: 'float', ...input.extra });
   }
 }
 
@@ -56,8 +62,10 @@ function completionBody(input: ChatRequestInput): string {
   return JSON.stringify({ ...body, ...input.extra });
 }
 
-/** The full address of a path at a provider. llama.cpp's `/completion` lies beside `/v1`, not in it. */
+/** The full address of a path at a provider; a query of the base stays. llama.cpp's `/completion` lies beside `/v1`. */
 export function endpointUrl(baseUrl: string, path: string): string {
-  const base = baseUrl.replace(/\/+$/, '');
-  return path === '/completion' ? base.replace(/\/v1$/, '') + path : base + path;
+  const mark = baseUrl.indexOf('?');
+  const query = mark === -1 ? '' : baseUrl.slice(mark);
+  const base = (mark === -1 ? baseUrl : baseUrl.slice(0, mark)).replace(/\/+$/, '');
+  return (path === '/completion' ? base.replace(/\/v1$/, '') : base) + path + query;
 }

@@ -64,6 +64,8 @@ export interface ChatRequestInput {
   family: WireFamily;
   model: string;
   messages: readonly WireMessage[];
+  /** The texts, for openai-embeddings. */
+  inputs?: readonly string[];
   /** The exact prompt, for llamacpp-completion. */
   prompt?: string;
   /** Definitions, or the JSON of their array. */
@@ -92,7 +94,7 @@ export interface WireRequest {
 /** The request can never be sent to this provider; the text says why and what to do. */
 export class UnsendableRequest extends Error {
   constructor(
-    readonly reason: 'no_vision' | 'bad_message' | 'no_prompt',
+    readonly reason: 'no_vision' | 'bad_message' | 'no_prompt' | 'no_inputs',
     message: string,
   ) {
     super(message);

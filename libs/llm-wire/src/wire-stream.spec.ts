@@ -9,7 +9,7 @@ const chat = (delta: unknown, finish: string | null = null): string =>
   data({ choices: [{ index: 0, delta, finish_reason: finish }] });
 
 /** One answer with reasoning, text beyond ASCII and two calls in every family; the last event ends it. */
-const STREAMS: Record<WireFamily, string[]> = {
+const STREAMS: Record<Exclude<WireFamily, 'openai-embeddings'>, string[]> = {
   'openai-chat': [
     chat({ role: 'assistant', reasoning_content: 'Hmm, 나.' }),
     chat({ content: 'Grüße, 亚洲 🌏 ' }),
@@ -87,7 +87,7 @@ const STREAMS: Record<WireFamily, string[]> = {
     data({ content: '', stop: true, stop_type: 'eos', tokens_evaluated: 5, tokens_predicted: 7 }),
   ],
 };
-const FAMILIES = Object.keys(STREAMS) as WireFamily[];
+const FAMILIES = Object.keys(STREAMS) as (keyof typeof STREAMS)[];
 
 function read(family: WireFamily, pieces: readonly Uint8Array[]): { answer: WireAnswer; events: WireEvent[] } {
   const stream = new WireStream(family, { newId: () => 'generated' });
@@ -290,5 +290,15 @@ describe('hostile bytes', () => {
         });
       }
     }
+  });
+});
+
+describe('bushy JSON', () => {
+  it('is refused before it costs memory, and large but plain JSON is not', () => {
+    expect(normaliseBody('openai-chat', `{"choices":${'['.repeat(100_000)}`).error).toBeDefined();
+    expect(normaliseBody('openai-chat', `{"x":[${'[],'.repeat(300_000)}[]],"choices":[]}`).error).toBeDefined();
+    const text = '{[}]"\\'.repeat(100_000);
+    const body = JSON.stringify({ choices: [{ message: { content: text }, finish_reason: 'stop' }] });
+    expect(normaliseBody('openai-chat', body).text).toBe(text);
   });
 });

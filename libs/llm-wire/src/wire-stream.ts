@@ -3,6 +3,7 @@ import { tryParse } from './json-value.js';
 import { AnthropicReader } from './read-anthropic.js';
 import { readChatObject } from './read-chat.js';
 import { readCompletionObject } from './read-completion.js';
+import { readEmbeddings } from './read-embeddings.js';
 import { ResponsesReader } from './read-responses.js';
 import { FramingError, SseDecoder } from './sse-lines.js';
 import {
@@ -51,6 +52,12 @@ function readerOf(family: WireFamily, sink: AnswerSink): Reader {
       return {
         event: (value) => readCompletionObject(value, sink, false),
         body: (value) => void readCompletionObject(value, sink, true),
+        finishReasonSuffices: true,
+      };
+    case 'openai-embeddings':
+      return {
+        event: () => false,
+        body: (value) => readEmbeddings(value, sink),
         finishReasonSuffices: true,
       };
   }

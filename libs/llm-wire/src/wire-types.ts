@@ -1,7 +1,8 @@
-import type { FailureVerdict } from './classify-failure.js';
+import type { FailureVerdict } from './failure-verdict.js';
 
 /** How a provider is spoken to: the shape of the request and of the answer. */
-export type WireFamily = 'openai-chat' | 'openai-responses' | 'anthropic-messages' | 'llamacpp-completion';
+export type WireFamily =
+  'openai-chat' | 'openai-responses' | 'anthropic-messages' | 'llamacpp-completion' | 'openai-embeddings';
 
 /** Why an answer ended, whatever the provider called it. */
 export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter' | 'error';
@@ -57,6 +58,8 @@ export interface WireAnswer {
   finish_reason: FinishReason;
   usage: Usage | null;
   thinking_blocks: ThinkingBlock[];
+  /** Only of openai-embeddings: one vector for each input, in their order. */
+  embeddings?: number[][];
   marks: AnswerMarks;
   error?: FailureVerdict;
 }

@@ -9,19 +9,22 @@ const STAMP = '.yardmaster-lock';
 /** Runs `npm ci` when node_modules is missing or is not what the lockfile says; otherwise does nothing. */
 export async function ensureDependencies(folder = '.') {
   const at = join(root, folder);
-  const lock = readFileSync(join(at, 'package-lock.json'));
+  // Only the checkout itself must have a lockfile; peers of benchmarks may do without.
+  const hasLock = existsSync(join(at, 'package-lock.json'));
+  const lock = readFileSync(join(at, hasLock ? 'package-lock.json' : 'package.json'));
   const digest = createHash('sha256').update(lock).digest('hex');
   const modules = join(at, 'node_modules');
   const stamp = join(modules, STAMP);
   if (existsSync(stamp) && readFileSync(stamp, 'utf8').trim() === digest) return;
   // Someone's own `npm install` left what the lockfile says: nothing to do either.
-  if (!isInstalled(JSON.parse(lock.toString()), modules)) {
+  if (!hasLock || !isInstalled(JSON.parse(lock.toString()), modules)) {
     console.error(
       `yardmaster: installing npm packages${folder === '.' ? '' : ` of ${folder}`} (npm ci), a minute or two…`,
     );
     rmSync(stamp, { force: true });
-    const code = await npm(['ci', '--no-audit', '--no-fund', '--no-progress'], at);
-    if (code !== 0) throw new SetupError(`npm ci failed with code ${code}: what it printed above says why`);
+    const how = hasLock ? ['ci'] : ['install', '--no-package-lock'];
+    const code = await npm([...how, '--no-audit', '--no-fund', '--no-progress'], at);
+    if (code !== 0) throw new SetupError(`npm ${how[0]} failed with code ${code}: what it printed above says why`);
   }
   mkdirSync(modules, { recursive: true });
   rmSync(stamp, { force: true }); // never written through: node_modules may be a hard-linked copy

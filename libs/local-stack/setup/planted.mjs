@@ -4,6 +4,9 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { ESLint } from 'eslint';
 import { root } from './exec.mjs';
 
+// With CI set, typescript-eslint takes the text of a file from the disk and not from us.
+process.env.TSESTREE_SINGLE_RUN = 'false';
+
 const BOUNDARY = '@nx/enforce-module-boundaries';
 const aService = 'services/router/src/main.ts';
 

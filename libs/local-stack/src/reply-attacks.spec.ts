@@ -138,6 +138,10 @@ const PROVOCATIONS: { name: string; provoke(nc: NatsConnection, reply: string): 
     name: 'a direct get that misses',
     provoke: (nc, reply) => nc.publish(`$JS.API.DIRECT.GET.YM_CLAIM.${claim(9999)}`, '', { reply }),
   },
+  {
+    name: 'an acknowledgement',
+    provoke: (nc, reply) => nc.publish(`$JS.ACK.${toolStream('shell')}.work.1.1.1.1.0`, '+ACK', { reply }),
+  },
   { name: 'a result', provoke: (nc, reply) => nc.publish(result(unique++), 'x', { reply }) },
 ];
 

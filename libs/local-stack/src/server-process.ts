@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
 
 /** How a server ended: its exit code, 128 + n when signal n ended it. */
 export interface Exit {
@@ -72,13 +72,18 @@ export class ServerProcess {
   #asked = false;
   #ended = false;
 
-  private constructor(guardian: ChildProcess, pid: number, options: ServerProcessOptions) {
+  private constructor(
+    guardian: ChildProcess,
+    pid: number,
+    private readonly options: ServerProcessOptions,
+    private readonly logStart: number,
+  ) {
     this.#guardian = guardian;
     this.pid = pid;
     this.exited = once(guardian, 'exit').then(([code]) => {
       this.#ended = true;
       guardian.stdin?.destroy();
-      const exit = { code: (code as number | null) ?? 137, lastWords: lastWords(options.log) };
+      const exit = { code: (code as number | null) ?? 137, lastWords: this.lastWords() };
       if (!this.#asked) options.onCrash?.(exit);
       return exit;
     });
@@ -86,7 +91,9 @@ export class ServerProcess {
 
   /** Starts the server and resolves once its process exists; rejects when no process can be started at all. */
   static async start(options: ServerProcessOptions): Promise<ServerProcess> {
-    closeSync(openSync(options.log, 'a', 0o600)); // logs may name subjects and keys: not for others
+    const log = openSync(options.log, 'a', 0o600); // logs may name subjects and keys: not for others
+    const logStart = fstatSync(log).size;
+    closeSync(log);
     const grace = String(Math.ceil((options.graceMs ?? 5000) / 100));
     const args = ['-c', GUARDIAN, 'guardian', options.log, grace, options.removeAtEnd ?? '', ...options.command];
     const guardian = spawn('/bin/sh', args, {
@@ -105,7 +112,7 @@ export class ServerProcess {
     // Neither keeps the event loop of a process alive that has nothing else to do.
     guardian.unref();
     for (const stream of [guardian.stdin, guardian.stdout]) (stream as unknown as { unref?: () => void })?.unref?.();
-    return new ServerProcess(guardian, pid, options);
+    return new ServerProcess(guardian, pid, options, logStart);
   }
 
   get running(): boolean {
@@ -114,7 +121,13 @@ export class ServerProcess {
 
   /** Sends a signal that the server lives on after, such as SIGHUP for a reload. */
   signal(signal: NodeJS.Signals): void {
-    if (this.running) process.kill(this.pid, signal);
+    if (!this.running) return;
+    try {
+      process.kill(this.pid, signal);
+    } catch (error) {
+      // It has just ended by itself, and `exited` is about to say so.
+      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+    }
   }
 
   /** Ends the server politely, with SIGKILL after the grace; resolves when it is gone. */
@@ -129,16 +142,22 @@ export class ServerProcess {
   async kill(): Promise<Exit> {
     this.#asked = true;
     this.#guardian.ref();
-    if (this.running) process.kill(this.pid, 'SIGKILL');
+    this.signal('SIGKILL');
     return this.exited;
   }
-}
 
-/** The last lines of a log, for error messages. */
-export function lastWords(log: string, lines = 5): string {
-  try {
-    return readFileSync(log, 'utf8').trimEnd().split('\n').slice(-lines).join('\n');
-  } catch {
-    return '';
+  /** The last lines that it wrote since this start, for error messages. */
+  lastWords(lines = 5): string {
+    try {
+      return readFileSync(this.options.log)
+        .subarray(this.logStart)
+        .toString()
+        .trimEnd()
+        .split('\n')
+        .slice(-lines)
+        .join('\n');
+    } catch {
+      return '';
+    }
   }
 }

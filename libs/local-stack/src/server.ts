@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onFreePort } from './ports.js';
@@ -54,6 +54,8 @@ export class Server {
   /** Ends it politely and waits until it is gone; a temporary folder goes with it. */
   async stop(): Promise<void> {
     await this.#process.stop();
+    // The guardian did it already, unless the server had ended before.
+    if (this.#options.dir === undefined) removeTemporary(this.dir);
   }
 
   /** SIGKILL, as a power cut would: the data stay for `startAgain`. */
@@ -82,11 +84,35 @@ export interface StartedServer {
   log: string;
 }
 
+const temporary = new Set<string>();
+
+function temporaryFolder(name: string): string {
+  const dir = mkdtempSync(join(tmpdir(), `yardmaster-${name}-`));
+  // A server that was killed and not started again has no guardian any more to do this.
+  if (temporary.size === 0) process.once('exit', () => temporary.forEach(tryToRemove));
+  temporary.add(dir);
+  return dir;
+}
+
+function tryToRemove(dir: string): void {
+  try {
+    removeTemporary(dir);
+  } catch {
+    // Its server still writes there: its guardian removes the folder once it has ended it.
+  }
+}
+
+function removeTemporary(dir: string): void {
+  rmSync(dir, { recursive: true, force: true, maxRetries: 3 });
+  temporary.delete(dir);
+}
+
 /** Starts a server and waits until it serves. Throws `PortTaken` for a fixed port in use, else an error with its last words. */
 export async function startServer(kind: ServerKind, options: ServerOptions): Promise<StartedServer> {
-  const dir = options.dir ?? mkdtempSync(join(tmpdir(), `yardmaster-${kind.name}-`));
+  const dir = options.dir ?? temporaryFolder(kind.name);
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   const log = join(dir, `${kind.name}.log`);
+  if (existsSync(log)) renameSync(log, `${log}.1`); // the log of the time before is kept, those before that are not
   const start = async (port: number): Promise<StartedServer> => ({
     kind,
     options,
@@ -95,7 +121,12 @@ export async function startServer(kind: ServerKind, options: ServerOptions): Pro
     dir,
     log,
   });
-  return options.port === undefined ? onFreePort(start) : start(options.port);
+  try {
+    return await (options.port === undefined ? onFreePort(start) : start(options.port));
+  } catch (error) {
+    if (options.dir === undefined) removeTemporary(dir);
+    throw error;
+  }
 }
 
 async function launch(kind: ServerKind, port: number, dir: string, log: string, options: ServerOptions) {
@@ -114,6 +145,7 @@ async function launch(kind: ServerKind, port: number, dir: string, log: string, 
     name: kind.name,
     port,
     log,
+    kept: options.dir !== undefined,
     ...(kind.say !== undefined && { say: kind.say }),
     accept: (answer) => kind.accept(answer, server.pid),
   });

@@ -1,5 +1,5 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -24,6 +24,9 @@ const keep = <T extends Server>(server: T): T => {
 afterEach(async () => {
   await Promise.all(started.splice(0).map((server) => server.stop()));
 });
+
+/** Does a server run in this folder? */
+const inUse = (name: string) => spawnSync('pgrep', ['-f', name]).status === 0;
 
 const alive = (pid: number) => {
   try {
@@ -92,6 +95,19 @@ test('a fixed port that another process has is refused as such', async () => {
   await expect(startRedis({ port: first.port, users: redisUsers() })).rejects.toBeInstanceOf(PortTaken);
 });
 
+test('a folder is used again with its data; the log of the time before is kept', async () => {
+  const dir = mkdtempSync(join(tmpdir(), 'yardmaster-spec-'));
+  for (const round of [1, 2, 3]) {
+    const redis = keep(await startRedis({ dir }));
+    const client = new Redis(redis.url);
+    expect(await client.incr('rounds')).toBe(round);
+    client.disconnect();
+    await redis.stop();
+  }
+  expect(readdirSync(dir).filter((name) => name.includes('.log'))).toEqual(['redis.log', 'redis.log.1']);
+  rmSync(dir, { recursive: true });
+});
+
 test('a program that does not exist is an error with the words of the shell', async () => {
   process.env['YM_REDIS_SERVER'] = '/nowhere/redis-server';
   try {
@@ -99,6 +115,19 @@ test('a program that does not exist is an error with the words of the shell', as
   } finally {
     delete process.env['YM_REDIS_SERVER'];
   }
+});
+
+test('a temporary folder does not outlive a start that failed, nor a server that was killed', async () => {
+  const folders = () => readdirSync(tmpdir()).filter((name) => name.startsWith('yardmaster-redis-'));
+  const redis = keep(await startRedis());
+  const before = folders();
+  await expect(startRedis({ port: redis.port })).rejects.toThrow();
+  // Other tests of this machine come and go: only what stays counts.
+  await expect.poll(() => folders().filter((name) => !before.includes(name) && !inUse(name))).toEqual([]);
+  await redis.kill();
+  expect(existsSync(redis.dir)).toBe(true);
+  await redis.stop();
+  expect(existsSync(redis.dir)).toBe(false);
 });
 
 test('a server that dies by itself is reported, one that is stopped is not', async () => {

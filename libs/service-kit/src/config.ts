@@ -15,9 +15,12 @@ interface Variable {
  * Fills a property of a configuration class from the environment variable `name`. The property's declared type says how
  * the text is read (string, number, boolean); its initialiser is the default. `secret`: the value is never printed.
  */
-export function FromEnv(name: string, options: { secret?: boolean } = {}): PropertyDecorator {
+export function FromEnv(
+  name: string,
+  options: { secret?: boolean; type?: NumberConstructor | BooleanConstructor } = {},
+): PropertyDecorator {
   return (target, property) => {
-    const type: unknown = Reflect.getMetadata('design:type', target, property);
+    const type: unknown = options.type ?? Reflect.getMetadata('design:type', target, property);
     const own = (Reflect.getOwnMetadata(VARIABLES, target.constructor) ?? []) as Variable[];
     Reflect.defineMetadata(
       VARIABLES,

@@ -67,7 +67,7 @@ export class ServiceConfig {
   drainMs: number = 60_000;
 
   /** Set by the local stack: the service ends when the process with this id is gone. */
-  @FromEnv('YM_PARENT_PID')
+  @FromEnv('YM_PARENT_PID', { type: Number })
   @IsOptional()
   @IsInt()
   parentPid: number | undefined = undefined;

@@ -21,7 +21,7 @@ export interface ServiceStart<C extends ServiceConfig> {
   createApplication?: (
     module: DynamicModule,
     context: ServiceContext<C>,
-  ) => Promise<INestApplicationContext & { listening?: Record<string, unknown> }>;
+  ) => Promise<{ app: INestApplicationContext; listening: Record<string, unknown> }>;
 }
 
 /** Extra time after the drain until a process that still hangs is ended. */
@@ -129,8 +129,8 @@ async function run<C extends ServiceConfig>(
   let listening: Record<string, unknown> = {};
   if (start.createApplication !== undefined) {
     const made = await start.createApplication(root, context);
-    listening = made.listening ?? {};
-    app = made;
+    listening = made.listening;
+    app = made.app;
   } else {
     const service = await NestFactory.createMicroservice(root, { ...options, strategy: new BusServer(bus) });
     app = service;

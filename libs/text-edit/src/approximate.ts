@@ -1,10 +1,10 @@
 import { toAlignment, type Match, type Matches, type OldLines } from './candidates.js';
 import type { Alignment } from './alignment.js';
-import { boundaryDoubt, marginHolds } from './guards.js';
+import { boundaryDoubt, disagreement, marginHolds } from './guards.js';
 import { isGeneric } from './fold.js';
 import { reorderedPlace } from './reorder.js';
 import { tokenOverlap } from './similarity.js';
-import type { TextView } from './text-view.js';
+import type { LineSequence, TextView } from './text-view.js';
 import type { Pass } from './types.js';
 
 /** A place that one of the passes 3 to 6 would write. */
@@ -23,6 +23,12 @@ export interface Doubt {
 const SCORE_FLOOR = 0.8;
 const HINT_REACH = 40;
 const HINT_LIMIT = 200;
+/** Within so many lines a hint counts as exact, and is worth so much of the score. */
+const HINT_SLACK = 2;
+const HINT_BONUS = 0.15;
+/** Off by so many lines a hint still names a place; so far from it others are not meant. */
+const HINT_NAMED = 5;
+const HINT_FAR = 30;
 /** A shorter old text has too few letters to be told from others by likeness. */
 const LEAST_SIZE = 16;
 
@@ -40,16 +46,32 @@ export function decide(view: TextView, old: OldLines, matches: Matches, hint: nu
   const rivals = list.filter((match) => match.score >= SCORE_FLOOR - 0.1 && match.score >= best.score - 0.1);
   if (overflow) return { reason: 'too many places resemble old_string to compare them all', rivals };
   const sequence = view.folded();
-  const line = (match: Match) => sequence.numbers[match.pairs[0]!.at]!;
+  // Where the old text would begin, also when its first line is not at the place.
+  const line = (match: Match) => sequence.numbers[match.pairs[0]!.at]! - old.numbers[match.pairs[0]!.old]!;
   const accept = (match: Match, pass: Pass, confidence: number): Accepted => ({
     alignment: toAlignment(match, old, view),
     pass,
     confidence,
   });
-  const doubt = boundaryDoubt(best, old, sequence);
+  const own = disagreement(best, old, sequence);
+  // A place that says hardly more otherwise than the best one is a rival, whatever the letters say.
+  const alike = list
+    .slice(1)
+    .filter((match) => match.score >= best.score - 0.3 && disagreement(match, old, sequence).weight < own.weight + 0.6);
+  const close = list.slice(1).filter((match) => match.score > best.score - 0.1 || alike.includes(match));
+  // A wrong word needs several right ones beside it, or it is simply another thing.
+  const doubt =
+    boundaryDoubt(best, old, sequence) ??
+    (own.rightWords < 3 * own.wrongWords ? 'too little of old_string is at this place' : undefined);
   const near = hint === undefined ? undefined : Math.abs(line(best) - hint);
 
-  if (old.size >= LEAST_SIZE && doubt === undefined && (near ?? 0) <= HINT_LIMIT && anchored(best, old, view)) {
+  if (
+    old.size >= LEAST_SIZE &&
+    doubt === undefined &&
+    (near ?? 0) <= HINT_LIMIT &&
+    alike.length === 0 &&
+    anchored(best, old, view)
+  ) {
     const anchoredRivals = list.slice(1).filter((match) => sharesAnchors(match, old, view));
     if (
       anchoredRivals.length === 0
@@ -60,14 +82,18 @@ export function decide(view: TextView, old: OldLines, matches: Matches, hint: nu
     }
   }
   if (hint !== undefined && near !== undefined) {
-    const decided = byHint(list, old, line, hint);
+    const decided = byHint([best, ...close], sequence, old, line, hint);
     if (decided) {
-      const unsure = boundaryDoubt(decided, old, sequence);
-      if (unsure === undefined) return accept(decided, 4, Math.min(0.92, decided.score));
+      // Nothing but the place differs between equal places, so what is doubtful of one is of the other.
+      const unsure = decided === best ? doubt : boundaryDoubt(decided, old, sequence);
+      // A hint that names the very line is evidence of its own.
+      const exactly = Math.abs(line(decided) - hint) <= HINT_SLACK;
+      if (unsure === undefined) return accept(decided, 4, Math.min(0.92, decided.score + (exactly ? HINT_BONUS : 0)));
       return { reason: unsure, rivals: rivals.length > 1 ? rivals : [] };
     }
     if (near > HINT_LIMIT) return { reason: 'the only place is far from line_hint', rivals: [] };
   }
+  if (alike.length > 0) return { reason: 'several places resemble old_string about equally', rivals: [best, ...close] };
   if (best.score >= SCORE_FLOOR) {
     if (old.size < LEAST_SIZE)
       return {
@@ -85,27 +111,47 @@ export function decide(view: TextView, old: OldLines, matches: Matches, hint: nu
     const second = Math.max(0, ...list.slice(1).map(overlap));
     if (own >= 0.9 && own - second >= 0.15) return accept(best, 6, Math.min(0.88, own));
   }
+  if (
+    old.size >= LEAST_SIZE &&
+    doubt === undefined &&
+    isExactFrame(best, old, sequence) &&
+    best.score - (list[1]?.score ?? 0) >= 0.3
+  )
+    return accept(best, 5, SCORE_FLOOR);
   return { reason: doubt ?? 'no place resembles old_string closely enough', rivals: rivals.length > 1 ? rivals : [] };
 }
 
-/** Among the places near the hint the best, if it is also the nearest of those that fit about as well. */
+/**
+ * The best place near the hint. Of places with the same text the strictly nearest is meant; of others that fit about as
+ * well only one that the hint names while they are far from it: hints drift by some lines, and lists repeat.
+ */
 function byHint(
-  list: readonly Match[],
+  places: readonly Match[],
+  sequence: LineSequence,
   old: OldLines,
   line: (match: Match) => number,
   hint: number,
 ): Match | undefined {
-  if (old.size < LEAST_SIZE / 2) return undefined;
+  const best = places[0]!;
   const away = (match: Match) => Math.abs(line(match) - hint);
-  const near = list.filter((match) => away(match) <= HINT_REACH && match.score >= SCORE_FLOOR);
-  const top = near[0];
-  if (!top) return undefined;
-  // Somewhere else the text fits clearly better: the hint and the text contradict each other.
-  if (list[0]!.score - top.score > 0.001) return undefined;
-  const equals = near.filter((match) => top.score - match.score <= 0.001);
-  const best = equals.reduce((nearest, match) => (away(match) < away(nearest) ? match : nearest));
-  const rivals = near.filter((match) => match !== best && best.score - match.score < 0.1);
-  return rivals.every((match) => away(match) > away(best)) ? best : undefined;
+  if (old.size < LEAST_SIZE / 2) return undefined;
+  const textOf = (match: Match) => match.pairs.map((pair) => `${pair.old} ${sequence.keys[pair.at]!}`).join('\n');
+  const text = textOf(best);
+  const equals = places.filter((match) => textOf(match) === text).sort((a, b) => away(a) - away(b));
+  const others = places.filter((match) => !equals.includes(match));
+  const chosen = equals[0]!;
+  if (away(chosen) > HINT_REACH || chosen.score < SCORE_FLOOR - (away(chosen) <= HINT_SLACK ? HINT_BONUS : 0))
+    return undefined;
+  if (equals[1] && away(equals[1]) === away(chosen)) return undefined;
+  return others.every((match) => away(chosen) <= HINT_NAMED && away(match) >= HINT_FAR) ? chosen : undefined;
+}
+
+/** All lines but one stand side by side in the file as they are, and the edit leaves that one alone. */
+function isExactFrame(match: Match, old: OldLines, sequence: LineSequence): boolean {
+  const { pairs } = match;
+  if (pairs.length < 2 || old.keys.length - pairs.length !== 1 || match.score < 0.6) return false;
+  const size = pairs.reduce((sum, pair) => sum + sequence.keys[pair.at]!.length, 0);
+  return size >= 24 && pairs.every((pair, i) => pair.similarity === 1 && (i === 0 || pair.at === pairs[i - 1]!.at + 1));
 }
 
 function anchored(match: Match, old: OldLines, view: TextView): boolean {

@@ -1,6 +1,8 @@
 import { distance } from 'fastest-levenshtein';
 import { alignBlanks, type Alignment, type Group } from './alignment.js';
 import { foldedKey } from './fold.js';
+import { linesOf } from './lines.js';
+import { planOf, type Plan } from './plan.js';
 import { distanceBound, letterCounts } from './similarity.js';
 import type { LineSequence, TextView } from './text-view.js';
 
@@ -23,9 +25,11 @@ export interface OldLines {
   numbers: number[];
   /** Units of all keys together. */
   size: number;
+  plan: Plan;
 }
 
-export function oldLines(text: string, lines: string[]): OldLines {
+export function oldLines(text: string, newText: string): OldLines {
+  const lines = linesOf(text);
   const keys: string[] = [];
   const numbers: number[] = [];
   lines.forEach((line, i) => {
@@ -34,7 +38,14 @@ export function oldLines(text: string, lines: string[]): OldLines {
     keys.push(key);
     numbers.push(i);
   });
-  return { text, lines, keys, numbers, size: keys.reduce((sum, key) => sum + key.length, 0) };
+  return {
+    text,
+    lines,
+    keys,
+    numbers,
+    plan: planOf(lines, newText === '' ? [] : linesOf(newText)),
+    size: keys.reduce((sum, key) => sum + key.length, 0),
+  };
 }
 
 /** All places worth comparing. `overflow` says that there were too many to look at: then nothing is known of rivals. */

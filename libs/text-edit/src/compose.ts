@@ -59,13 +59,26 @@ export function compose(view: TextView, alignment: Alignment, oldText: string, n
     out.push(line);
   };
 
+  // Indentation of the last line with a place of its own, as sent and as in the file: an added line of the same depth
+  // follows it, whatever other lines say.
+  let near: { sent: string; file: string } | undefined;
+  const learn = (sent: string, group: Group | undefined) => {
+    if (group && group.fileTo - group.fileFrom === 1 && !isBlank(sent))
+      near = { sent: indentOf(sent), file: indentOf(view.lines[group.fileFrom]!) };
+  };
+  const added = (line: string): string =>
+    near && near.sent === indentOf(line) && !isBlank(line)
+      ? near.file + line.slice(near.sent.length)
+      : reindentLine(line, indent);
+
   let o = 0;
   let n = 0;
   for (let p = 0; p < parts.length; p++) {
-    const { added, removed, value } = parts[p]!;
-    if (!added && !removed) {
+    const { added: isAdded, removed, value } = parts[p]!;
+    if (!isAdded && !removed) {
       for (let i = 0; i < value.length; i++, o++, n++) {
         const group = fileOf[o];
+        learn(next[n]!, group);
         if (!group) continue; // the model believes in a line that the file has not; the edit does not touch it
         if (groupStays(group, stays, newLineOf)) {
           if (o === group.oldFrom)
@@ -94,11 +107,13 @@ export function compose(view: TextView, alignment: Alignment, oldText: string, n
         const line = next[n + j]!;
         const partner = partners.get(j);
         const group = partner === undefined ? undefined : fileOf[partner];
+        const own = partner !== undefined && group && group.fileTo - group.fileFrom === 1 && !isBlank(line);
         push(
-          { text: changedLine(line, partner === undefined ? undefined : old[partner], group, view, indent) },
+          { text: own ? changedLine(line, old[partner]!, view.lines[group.fileFrom]!, indent) : added(line) },
           false,
           true,
         );
+        if (own && indentOf(line) === indentOf(old[partner]!)) learn(line, group);
       }
       for (const { group } of hold) {
         const reason = holdUnseen(group, true);
@@ -109,7 +124,7 @@ export function compose(view: TextView, alignment: Alignment, oldText: string, n
       if (addedPart) p++;
       continue;
     }
-    for (let j = 0; j < value.length; j++, n++) push({ text: reindentLine(next[n]!, indent) }, false, true);
+    for (let j = 0; j < value.length; j++, n++) push({ text: added(next[n]!) }, false, true);
   }
 
   function holdUnseen(group: Group, afterRemoved: boolean): string | undefined {
@@ -181,16 +196,7 @@ function reindentLine(line: string, indent: Reindenter): string {
   return indent.map(own) + line.slice(own.length);
 }
 
-function changedLine(
-  line: string,
-  oldLine: string | undefined,
-  group: Group | undefined,
-  view: TextView,
-  indent: Reindenter,
-): string {
-  if (oldLine === undefined || !group || group.fileTo - group.fileFrom !== 1 || isBlank(line))
-    return reindentLine(line, indent);
-  const fileLine = view.lines[group.fileFrom]!;
+function changedLine(line: string, oldLine: string, fileLine: string, indent: Reindenter): string {
   const own = indentOf(line);
   const target = own === indentOf(oldLine) ? indentOf(fileLine) : indent.map(own);
   const tail = /\s*$/.exec(line)![0];
@@ -214,7 +220,7 @@ function pairLines(
   let lowest = 0;
   for (let i = 0; i < count; i++) {
     let best = -1;
-    let bestScore = 0.5;
+    let bestScore = 0.1;
     for (let j = lowest; j < added; j++) {
       const score = similarity(old[from + i]!.trim(), next[at + j]!.trim());
       if (score > bestScore) [best, bestScore] = [j, score];

@@ -34,9 +34,10 @@ export function unwrapped(oldText: string, newText: string): Unwrapped[] {
     const both = withoutNumbers(fenceless.oldText, fenceless.newText);
     if (both) add({ ...both, name: `${fenceless.name}, ${both.name}` });
   }
-  // Quotes alone first: then a backslash-n that belongs to a string of the new text stays one.
-  add(withoutEscapes(oldText, newText, /\\(["'`\\$/])/g));
-  add(withoutEscapes(oldText, newText, /\\([ntr"'`\\$/])/g));
+  // Text with real line ends has its quotes escaped at most: a backslash-n in it belongs to a string of the code.
+  const quotes = withoutEscapes(oldText, newText, /\\(["'`\\$/])/g);
+  const all = withoutEscapes(oldText, newText, /\\([ntr"'`\\$/])/g);
+  for (const form of oldText.includes('\n') || newText.includes('\n') ? [quotes, all] : [all, quotes]) add(form);
   add(withoutEntities(oldText, newText));
   return results;
 }
@@ -49,7 +50,9 @@ function withoutNumbers(oldText: string, newText: string): Unwrapped | undefined
     const { numbers } = stripped;
     // A listing counts up; ordinary text that begins with numbers rarely does for all of its lines.
     if (numbers.some((number, i) => i > 0 && number <= numbers[i - 1]!)) continue;
-    const next = strip(newText.split('\n'), form);
+    // New text may be numbered in another form; a form that the file's own text has is no listing.
+    const forms = [form, ...NUMBERED.filter((other) => !strip(stripped.text.split('\n'), other))];
+    const next = forms.map((other) => strip(newText.split('\n'), other)).find((text) => text !== undefined);
     return {
       name: 'listing prefixes',
       oldText: stripped.text,

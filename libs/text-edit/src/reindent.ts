@@ -12,58 +12,52 @@ export interface Reindenter {
   contradictory: boolean;
 }
 
+type Pair = readonly [string, string];
+
 /** Learns from pairs (model's line, file's line) of matched lines; `model` are all lines of the request, for its unit. */
-export function learnIndent(
-  pairs: readonly (readonly [string, string])[],
-  model: readonly string[],
-  file: readonly string[],
-): Reindenter {
-  const known = new Map<string, string>();
-  let contradictory = false;
-  const usable = pairs
-    .filter(([a, b]) => !isBlank(a) && !isBlank(b))
-    .map(([a, b]) => [indentOf(a), indentOf(b)] as const);
+export function learnIndent(lines: readonly Pair[], model: readonly string[], file: readonly string[]): Reindenter {
+  const usable = lines.filter(([a, b]) => !isBlank(a) && !isBlank(b)).map(([a, b]): Pair => [indentOf(a), indentOf(b)]);
+  const units = unitOf(file) / unitOf(model);
+  let pairs: readonly Pair[] = usable;
+  let ratio = ratioOf(pairs, units);
   // A first line that alone lost its indentation (cut from the middle of a line) says nothing about the others.
   const rest = usable.slice(1);
-  const firstDeviates =
-    rest.length > 0 && usable[0]![0] !== usable[0]![1] && usable[0]![0] === '' && rest.every(([a, b]) => a === b);
-  for (const [from, to] of firstDeviates ? rest : usable) {
+  if (rest.length > 0 && usable[0]![0] === '') {
+    const ofRest = ratioOf(rest, units);
+    const cut = usable[0]![1] !== '' && rest.every(([from, to]) => from === to);
+    if (cut || (ratio === undefined && ofRest !== undefined)) [pairs, ratio] = [rest, ofRest];
+  }
+  const known = new Map<string, string>();
+  let contradictory = false;
+  for (const [from, to] of pairs) {
     const before = known.get(from);
     if (before === undefined) known.set(from, to);
     else if (before !== to) contradictory = true;
   }
   const changes = [...known].some(([from, to]) => from !== to);
-  if (!changes || known.size === 0) return { map: (indent) => indent, changes: false, contradictory };
-
+  if (!changes) return { map: (indent) => indent, changes: false, contradictory };
   const tabs =
     [...known.values()].some((indent) => indent.includes('\t')) ||
     (!usable.some(([, to]) => to !== '') && fileUsesTabs(file));
   const sorted = [...known].sort((a, b) => columns(a[0]) - columns(b[0]));
-  let modelUnit = unitOf(model);
-  let fileUnit = tabs ? TAB_COLUMNS : unitOf(file);
-  for (let i = 1; i < sorted.length; i++) {
-    const step = columns(sorted[i]![0]) - columns(sorted[i - 1]![0]);
-    const fileStep = columns(sorted[i]![1]) - columns(sorted[i - 1]![1]);
-    if (step > 0 && fileStep > 0) {
-      modelUnit = step;
-      fileUnit = fileStep;
-      break;
-    }
-  }
   const map = (indent: string): string => {
     const exact = known.get(indent);
     if (exact !== undefined) return exact;
     const width = columns(indent);
-    const base = sorted.findLast(([from]) => columns(from) <= width) ?? sorted[0]!;
-    const difference = width - columns(base[0]);
-    const target = Math.max(
-      0,
-      columns(base[1]) + Math.trunc(difference / modelUnit) * fileUnit + (difference % modelUnit),
-    );
-    if (target >= columns(base[1])) return base[1] + blanks(target - columns(base[1]), tabs);
-    return blanks(target, tabs);
+    const [from, to] = sorted.findLast(([one]) => columns(one) <= width) ?? sorted[0]!;
+    const target = Math.max(0, Math.round(columns(to) + (width - columns(from)) * (ratio ?? 1)));
+    return target >= columns(to) ? to + blanks(target - columns(to), tabs) : blanks(target, tabs);
   };
   return { map, changes, contradictory };
+}
+
+/** How many columns of the file one column of the model is; `undefined` when the pairs lie on no such line. */
+function ratioOf(pairs: readonly Pair[], units: number): number | undefined {
+  const points = pairs.map(([from, to]) => [columns(from), columns(to)] as const);
+  const origin = points[0];
+  if (!origin) return undefined;
+  const natural = [0.25, 0.5, 1, 2, 4].includes(units) ? [units, 1, 2, 0.5, 4, 0.25] : [1, 2, 0.5, 4, 0.25];
+  return natural.find((ratio) => points.every(([from, to]) => to - origin[1] === (from - origin[0]) * ratio));
 }
 
 function blanks(count: number, tabs: boolean): string {

@@ -49,8 +49,11 @@ export function reorderedPlace(view: TextView, old: OldLines): Alignment | undef
     taken.add(at);
     placeOf.push(at);
   }
+  // Between a first and a last line that stand where they should, lines cannot have come from outside.
+  const framed =
+    placeOf[0] === 0 && placeOf[count - 1] === count - 1 && [0, count - 1].every((i) => !isGeneric(old.keys[i]!));
   const reach = Math.max(20, count);
-  for (let i = 0; i < count; i++) {
+  for (let i = 0; i < count && !framed; i++) {
     if (placeOf[i] === i) continue;
     const key = old.keys[i]!;
     if (isGeneric(key)) return undefined;

@@ -89,11 +89,16 @@ export function search(view: TextView, request: EditRequest, minConfidence: numb
   const structural = envelopes.find((form) => form.normalisation !== 'escapes' && form.normalisation !== 'entities');
   const forms: Form[] = structural ? [structural] : [{ ...prepared }, ...envelopes];
   let first: Search | undefined;
+  let best: { search: Search; confidence: number } | undefined;
   for (const form of forms) {
-    const result = approximate(view, form, hint ?? form.hint, minConfidence, expired);
-    if (result.result.status === 'found' || result.result.status === 'already_applied') return { ...result, prepared };
-    first ??= result;
+    const one = approximate(view, form, hint ?? form.hint, minConfidence, expired);
+    if (one.result.status === 'already_applied') return { ...one, prepared };
+    // A form without the envelope is nearer to the file when it is the right one.
+    if (one.result.status === 'found' && (!best || one.result.confidence > best.confidence))
+      best = { search: one, confidence: one.result.confidence };
+    first ??= one;
   }
+  if (best) return { ...best.search, prepared };
   return {
     ...first!,
     prepared: structural ? { ...prepared, oldText: structural.oldText, newText: structural.newText } : prepared,
@@ -234,7 +239,7 @@ function approximate(
       open: false,
     };
   }
-  const old = oldLines(form.oldText, linesOf(form.oldText));
+  const old = oldLines(form.oldText, form.newText);
   const matches = findMatches(view, old, expired);
   const decided = decide(view, old, matches, hint);
   if ('alignment' in decided) {
@@ -314,7 +319,7 @@ function isMade(form: Form, best: Candidate | undefined, line: number): boolean 
 }
 
 function guesses(view: TextView, form: Form, expired: Clock): Pick<RefusedEdit, 'lines' | 'candidates'> {
-  const matches = findMatches(view, oldLines(form.oldText, linesOf(form.oldText)), expired);
+  const matches = findMatches(view, oldLines(form.oldText, form.newText), expired);
   const candidates = matches.list.slice(0, 3).map((match) => candidateOfMatch(view, match));
   return { lines: candidates.map((candidate) => candidate.startLine), candidates };
 }

@@ -29,7 +29,6 @@ export class CodeSpans {
   /** Forgets everything: the text has changed. */
   reset(): void {
     this.to = -1;
-    this.runs.clear();
   }
 
   private index(text: string, from: number): void {

@@ -58,6 +58,11 @@ export class ValueEnds {
   private found: { at: number; end: number } | 'none' | undefined;
   private syntax: ParameterSyntax | undefined;
 
+  /** Forgets everything: the text has changed. */
+  reset(): void {
+    this.found = undefined;
+  }
+
   next(
     text: string,
     from: number,

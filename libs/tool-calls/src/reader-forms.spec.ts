@@ -161,6 +161,24 @@ describe('streams', () => {
     expect(reasoning).toContain('A sentence that is long enough.');
   });
 
+  it('one character at a time costs no more than three looks at each', () => {
+    const big = `<tool_call>{"name":"read","arguments":{"path":"${'if (a < b) { call(`x`); }'.repeat(2000)}"}}</tool_call>`;
+    const unclosed = `<tool_call>{"name":"read","arguments":{"path":"${'</tool_call>```>'.repeat(3000)}`;
+    for (const text of [
+      big,
+      unclosed,
+      'Plain words. '.repeat(4000),
+      '`'.repeat(20_000),
+      '```x\n'.repeat(8000),
+      '<think>'.repeat(5000),
+    ]) {
+      const stream = new ToolCallStream({ tools });
+      for (const char of text) stream.push(char);
+      stream.end();
+      expect(stream.charactersRead).toBeLessThanOrEqual(3 * text.length + 10_000);
+    }
+  });
+
   it('an end is an end', () => {
     const stream = new ToolCallStream();
     stream.push('text');

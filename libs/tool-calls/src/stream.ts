@@ -22,7 +22,11 @@ export type StreamResult = ParseResult & { events: StreamEvent[] };
 const SMALL = 64;
 /** Shortest piece of prose worth an event of its own while more is coming. */
 const MIN_DELTA = 16;
-const MAY_END_BLOCK = /[>`\]]/;
+/** Longest tag that ends a block, `</function_call>` with a few blanks. */
+const LONGEST_CLOSE = 24;
+const LESS = 0x3c;
+const GREATER = 0x3e;
+const BACKTICK = 0x60;
 const NO_EVENTS: StreamEvent[] = [];
 
 /**
@@ -39,7 +43,12 @@ export class ToolCallStream {
   private wanted = MIN_DELTA;
   /** Characters that may be looked at once more for the sake of promptness, so that all work stays linear. */
   private credit = 4096;
+  /** Where in the tail the last `<` and the last run of backticks are. */
+  private lastLess = -1000;
+  private ticks = 0;
+  private ticksEnd = -1;
   private ended: StreamResult | undefined;
+  private looked = 0;
 
   constructor(options: ParseOptions = {}, live = true) {
     const { tools } = options;
@@ -51,14 +60,40 @@ export class ToolCallStream {
     };
   }
 
+  /** How many characters were looked at so far, repeats included: the measure of the work that streaming costs. */
+  get charactersRead(): number {
+    return this.looked;
+  }
+
   /** Takes the next piece of the answer. */
   push(chunk: string): StreamEvent[] {
     this.tail += chunk;
-    if (this.tail.length < this.wanted && !(this.credit >= this.held.length && MAY_END_BLOCK.test(chunk)))
-      return NO_EVENTS;
+    if (this.tail.length < this.wanted && (this.wanted <= SMALL || !this.mayEndBlock(chunk))) return NO_EVENTS;
     if (this.ended) return NO_EVENTS;
     this.read(false);
     return this.sink.drain();
+  }
+
+  /**
+   * Whether the block that is held back may have ended with this piece, so that it is worth a look before it has
+   * doubled. Decided from the piece alone: looking into the collected tail would copy it each time.
+   */
+  private mayEndBlock(chunk: string): boolean {
+    const length = this.tail.length;
+    if (chunk.length === 1) {
+      const code = chunk.charCodeAt(0);
+      if (code === LESS) this.lastLess = length - 1;
+      else if (code === BACKTICK) {
+        this.ticks = length - 1 === this.ticksEnd ? this.ticks + 1 : 1;
+        this.ticksEnd = length;
+        if (this.ticks < 3) return false;
+      } else if (code !== GREATER || length - this.lastLess > LONGEST_CLOSE) return false;
+      return code !== LESS && this.credit >= this.held.length;
+    }
+    const less = chunk.lastIndexOf('<');
+    if (less >= 0) this.lastLess = length - chunk.length + less;
+    const ends = chunk.includes('>') ? length - this.lastLess <= LONGEST_CLOSE + chunk.length : chunk.includes('``');
+    return ends && this.credit >= this.held.length;
   }
 
   /** The answer is complete: everything that was found, in its final form. */
@@ -74,7 +109,11 @@ export class ToolCallStream {
   private read(final: boolean): void {
     const text = this.held === '' ? this.tail : this.held + this.tail;
     this.credit += this.tail.length - this.held.length;
+    this.looked += text.length;
     this.tail = '';
+    this.lastLess = -1000;
+    this.ticks = 0;
+    this.ticksEnd = -1;
     if (!this.reader) {
       const harmony = this.options.dialects.has('harmony') && startsLikeHarmony(text, final);
       if (harmony === 'need') {

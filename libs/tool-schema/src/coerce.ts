@@ -2,7 +2,7 @@ import { type CompiledSchema, UnusableSchema, compiledSchema } from './compiled-
 import { coerceToType, fitsTypes, typesOf } from './coerce-type.js';
 import { pointerTo } from './json-pointer.js';
 import { type Dialect, type JsonSchema, isObject, isSchema, own } from './json-schema.js';
-import { realText } from './control-tokens.js';
+import { neutralise, realText } from './control-tokens.js';
 import { restartSteps } from './step-budget.js';
 import { resolveLocal } from './schema-walk.js';
 
@@ -197,7 +197,8 @@ class Coercion {
   ): Record<string, unknown> {
     const declared = isObject(schema['properties']) ? schema['properties'] : {};
     const required = Array.isArray(schema['required']) ? (schema['required'] as unknown[]) : [];
-    let result = object;
+    let result = this.realKeys(object, declared, path);
+    object = result;
     const edit = () => (result === object ? (result = { ...object }) : result);
     for (const key of Object.keys(object)) {
       const at = pointerTo(path, key);
@@ -230,6 +231,23 @@ class Coercion {
       }
     }
     return result;
+  }
+
+  /** S1: names of properties are shown neutralised too, and come back that way. */
+  private realKeys(
+    object: Record<string, unknown>,
+    declared: Record<string, unknown>,
+    path: string,
+  ): Record<string, unknown> {
+    const real = (key: string) => {
+      if (!key.includes('< |') || Object.hasOwn(declared, key)) return key;
+      const meant = Object.keys(declared).filter((name) => neutralise(name) === key);
+      return meant.length === 1 && !Object.hasOwn(object, meant[0] as string) ? (meant[0] as string) : key;
+    };
+    const keys = Object.keys(object);
+    if (keys.every((key) => real(key) === key)) return object;
+    for (const key of keys) if (real(key) !== key) this.changed(pointerTo(path, key), 'S1', key, real(key));
+    return Object.fromEntries(keys.map((key) => [real(key), object[key]]));
   }
 
   private propertySchemas(

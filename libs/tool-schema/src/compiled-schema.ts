@@ -26,6 +26,8 @@ export class CompiledSchema {
 
   readonly schema: JsonSchema;
   readonly dialect: Dialect;
+  /** What ajv compiled: `schema` without its head, with counters. */
+  readonly source: JsonSchema;
 
   constructor(schema: JsonSchema, dialect: Dialect, text: string) {
     this.schema = schema;
@@ -36,7 +38,8 @@ export class CompiledSchema {
     // `$schema` would need the meta-schemas in this instance; `$id` only serves references from elsewhere.
     const { $schema: _dialect, $id: _id, ...plain } = isObject(schema) ? schema : { allOf: [schema] };
     try {
-      this.ajv.addSchema(withStepCounts(plain), ROOT);
+      this.source = withStepCounts(plain);
+      this.ajv.addSchema(this.source, ROOT);
       this.validate = this.ajv.getSchema(ROOT) as ValidateFunction;
     } catch (error) {
       throw new UnusableSchema(`the schema cannot be compiled: ${(error as Error).message}`);

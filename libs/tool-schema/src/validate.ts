@@ -29,7 +29,7 @@ export function verdictOf(compiled: CompiledSchema, value: unknown): Verdict {
     // A stack overflow or a spent budget: a recursive schema on a value made for it.
     return { ok: false, errors: [unusable(`the arguments cannot be checked: ${(error as Error).message}`)] };
   }
-  const errors = issuesOf(compiled.validate.errors ?? [], compiled.schema);
+  const errors = issuesOf(compiled.validate.errors ?? [], compiled.source);
   compiled.validate.errors = null;
   return { ok: false, errors };
 }

@@ -69,8 +69,7 @@ export async function* runAttempt(
   let overdue: Overdue | undefined;
   const onCancel = (): void => stop.abort();
   plan.signal.addEventListener('abort', onCancel, { once: true });
-  const timeouts =
-    plan.firstTokenMs === undefined ? candidate.timeouts : { ...candidate.timeouts, firstTokenMs: plan.firstTokenMs };
+  const timeouts = { ...candidate.timeouts, firstTokenMs: plan.firstTokenMs ?? firstTokenLimitMs(plan) };
   const dog = new Watchdog(clock, timeouts, plan.deadlineAt, (why) => {
     overdue = why;
     stop.abort();
@@ -145,11 +144,17 @@ export async function* runAttempt(
   return conclude(stream.answer(), base());
 }
 
+/** A server reads the prompt before it writes: long prompts get the time that takes. */
+function firstTokenLimitMs({ candidate, rendered }: AttemptPlan): number {
+  const { prefillTokensPerSecond: rate, timeouts } = candidate;
+  return timeouts.firstTokenMs + (rate === undefined ? 0 : ((rendered.promptTokens ?? 0) / rate) * 1000);
+}
+
 type Base = { status: number; usage: WireAnswer['usage']; firstTokenMs: number | undefined };
 
 function conclude(answer: WireAnswer, base: Base): AttemptOutcome {
   if (answer.error !== undefined) return { kind: 'failed', ...base, usage: answer.usage, failure: answer.error };
-  const empty = answer.text.trim() === '' && answer.calls.length === 0;
+  const empty = answer.text.trim() === '' && answer.calls.length === 0 && answer.embeddings === undefined;
   if (empty && answer.finish_reason !== 'content_filter' && answer.finish_reason !== 'length') {
     const failure: FailureVerdict = {
       class: 'retry',

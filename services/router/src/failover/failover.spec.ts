@@ -294,9 +294,12 @@ describe('the sixteen faults of streams', () => {
   it('15: an outage is served by the other provider, probed seldom, and ends when the provider is back', async () => {
     deps = { ...deps, breakers: new CircuitBreakers(systemClock, { failures: 3, openMs: 400 }) };
     primary.script = failing(503, 'overloaded');
-    expectWhole(await ask(both()), 'second');
+    const opening = await ask(both());
+    expectWhole(opening, 'second');
+    // Nobody waits for an open circuit while another provider is there.
+    expect(opening.ms).toBeLessThan(300);
     const before = primary.requests.length;
-    const outageEnds = performance.now() + 1_000;
+    const outageEnds = performance.now() + 700;
     while (performance.now() < outageEnds) {
       const outcome = await ask(both());
       expectWhole(outcome, 'second');
@@ -517,6 +520,41 @@ describe('one request', () => {
     expect(wishes).toEqual([{ moreThan: 0, keep: expect.closeTo(0.475, 3) }]);
   });
 
+  it('an image goes to nobody who cannot see, and to the first who can', async () => {
+    const image = {
+      role: 'user' as const,
+      content: [{ type: 'image_url' as const, image_url: { url: 'data:image/png;base64,AA==' } }],
+    };
+    const render = () => ({ input: { messages: [image] }, turnsCut: 0 });
+    const blind = candidate(primary, 'first', { quirks: { vision: false } });
+    expectWhole(await ask([blind, candidate(fallback, 'second')], { render }), 'second');
+    const nobody = await ask([blind], { render });
+    expect(nobody.error?.error).toMatchObject({ class: 'INVALID', code: 'YM-LLM-UNSENDABLE' });
+    expect(primary.requests).toHaveLength(0);
+  });
+
+  it('a think tag that closes late turns the text before it into reasoning', async () => {
+    primary.script = (_request, connection) => {
+      connection.head(200);
+      connection.chunk(delta('I think so.'));
+      connection.chunk(delta('\n</think>\n\nYes.'));
+      connection.chunk(FINISH);
+      connection.end();
+    };
+    const outcome = await ask(both());
+    expect(outcome.text).toBe('Yes.');
+    expect(outcome.result).toMatchObject({ text: 'Yes.', reasoning: 'I think so.', marks: { inlineThink: true } });
+    expect(outcome.frames.map((frame) => frame.type)).toEqual([
+      'start',
+      'delta',
+      'attempt_reset',
+      'start',
+      'reasoning',
+      'delta',
+      'end',
+    ]);
+  });
+
   it('hands an unreadable call back to be repaired', async () => {
     primary.script = (_request, connection) =>
       connection.json(500, {
@@ -544,6 +582,31 @@ describe('one request', () => {
         usage: USAGE,
       });
     expectWhole(await ask(both()), 'first');
+  });
+
+  it('embeddings go through the same engine', async () => {
+    primary.script = failing(503, 'overloaded');
+    fallback.script = (request, connection) =>
+      connection.json(200, {
+        data: [
+          { index: 1, embedding: [0.5, 1] },
+          { index: 0, embedding: [1, 2] },
+        ],
+        usage: { prompt_tokens: 4, total_tokens: 4 },
+      });
+    const embedders = both().map((one) => ({ ...one, family: 'openai-embeddings' as const }));
+    const outcome = await ask(embedders, {
+      render: () => ({ input: { messages: [], inputs: ['a', 'b'] }, turnsCut: 0 }),
+    });
+    expect(outcome.result).toMatchObject({
+      model: 'second',
+      embeddings: [
+        [1, 2],
+        [0.5, 1],
+      ],
+      usage: { prompt_tokens: 4 },
+    });
+    expect(fallback.requests[0]).toMatchObject({ path: '/v1/embeddings' });
   });
 
   it('connections are used again after an answer', async () => {

@@ -51,6 +51,8 @@ export interface ChatResult {
   calls: WireCall[];
   thinkingBlocks: ThinkingBlock[];
   finishReason: FinishReason;
+  /** Of a request for embeddings: one vector for each input. */
+  embeddings?: number[][];
   usage: Usage | null;
   /** Of all attempts together; absent when nothing is known. */
   costUsd?: number;

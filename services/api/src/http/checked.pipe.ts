@@ -1,0 +1,84 @@
+import { type ArgumentMetadata, Injectable, type PipeTransform } from '@nestjs/common';
+import { YardError } from '@yardmaster/contracts';
+import { nearestName } from '@yardmaster/tool-schema';
+import { plainToInstance } from 'class-transformer';
+import { getMetadataStorage, type ValidationError, validateSync } from 'class-validator';
+
+/** One thing that is wrong with a request. */
+export interface Fault {
+  /** JSON pointer into the body, or the name of the query parameter. */
+  pointer: string;
+  rule: string;
+  got?: unknown;
+  did_you_mean?: string;
+}
+
+/** Checks bodies and queries against the class of the parameter; unknown members are faults too, and all are listed. */
+@Injectable()
+export class CheckedPipe implements PipeTransform {
+  transform(value: unknown, { type, metatype }: ArgumentMetadata): unknown {
+    if ((type !== 'body' && type !== 'query') || !isDto(metatype)) return value;
+    return check(metatype, value, type === 'query');
+  }
+}
+
+const isDto = (type: unknown): type is new () => object =>
+  typeof type === 'function' && rulesOf(type as new () => object).length > 0;
+
+const rulesOf = (type: new () => object) =>
+  getMetadataStorage().getTargetValidationMetadatas(type, '', false, false) as { propertyName: string }[];
+
+/** `value` as a checked instance of `type`. Throws INVALID with every fault. */
+export function check<T extends object>(type: new () => T, value: unknown, isQuery = false): T {
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new YardError('INVALID', 'YM-REQ-INVALID', 'The request body must be a JSON object.');
+  const instance = plainToInstance(type, value);
+  const errors = validateSync(instance, {
+    whitelist: true,
+    forbidNonWhitelisted: true,
+    validationError: { target: false },
+  });
+  if (errors.length === 0) return instance;
+  const faults = errors.flatMap((error) => faultsOf(error, '', type)).slice(0, 50);
+  const where = (fault: Fault) => (isQuery ? fault.pointer.slice(1) : fault.pointer);
+  throw new YardError(
+    'INVALID',
+    'YM-REQ-INVALID',
+    `${faults.length === 1 ? '1 problem' : `${faults.length} problems`} in the request: ` +
+      `${faults.map((fault) => `${where(fault)} ${fault.rule}`).join('; ')}.`,
+    { details: { errors: faults } },
+  );
+}
+
+function faultsOf(error: ValidationError, at: string, type?: new () => object): Fault[] {
+  const pointer = `${at}/${error.property.replaceAll('~', '~0').replaceAll('/', '~1')}`;
+  const got = printable(error.value);
+  const own = Object.entries(error.constraints ?? {}).map(([kind, message]): Fault => {
+    if (kind === 'whitelistValidation') {
+      const names = type === undefined ? [] : rulesOf(type).map(({ propertyName }) => propertyName);
+      const near = nearestName(error.property, names);
+      return {
+        pointer,
+        rule: `is unknown${near === undefined ? '' : `, did you mean "${near}"?`}`,
+        ...(near === undefined ? {} : { did_you_mean: near }),
+      };
+    }
+    const rule = message.startsWith(`${error.property} `) ? message.slice(error.property.length + 1) : message;
+    return {
+      pointer,
+      rule: got === undefined ? rule : `${rule} (got ${JSON.stringify(got)})`,
+      ...(got !== undefined && { got }),
+    };
+  });
+  // One fault is enough for one value; the rules of its members say more than its own.
+  const children = (error.children ?? []).flatMap((child) =>
+    faultsOf(child, pointer, (error.value as object | undefined)?.constructor as (new () => object) | undefined),
+  );
+  return children.length > 0 ? children : own.slice(0, 1);
+}
+
+function printable(value: unknown): unknown {
+  if (typeof value === 'number' || typeof value === 'boolean' || value === null) return value;
+  if (typeof value === 'string') return value.length > 60 ? `${value.slice(0, 60)}…` : value;
+  return undefined;
+}
