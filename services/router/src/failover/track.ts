@@ -60,7 +60,8 @@ export function chooseTrack(
     if (track.dead) continue;
     const choice = chooseKey(track.candidate, state.keys, now, request.sticky, request.refusedKeys);
     const keyAt = 'readyAt' in choice ? choice.readyAt : 0;
-    const at = Math.max(track.notBefore, keyAt, state.breakers.readyAt(endpointOf(track.candidate)));
+    const breakerAt = state.breakers.readyAt(endpointOf(track.candidate));
+    const at = Math.max(track.notBefore, keyAt, breakerAt);
     if (at <= now && 'key' in choice) {
       ready.push({ track, key: choice.key });
       continue;
@@ -70,8 +71,8 @@ export function chooseTrack(
       continue;
     }
     earliest = Math.min(earliest, at);
-    // The candidate that we were at: a short wait for it comes before the next one.
-    const isBegun = track.tries > 0 || track.throttles > 0;
+    // The candidate that we were at: a short wait for it comes before the next one, unless its circuit has opened.
+    const isBegun = (track.tries > 0 || track.throttles > 0) && breakerAt <= now;
     if (ready.length === 0 && !track.silent && isBegun) begunAt ??= at;
   }
   if (ready.length === 0) return earliest === Infinity ? undefined : { waitUntil: earliest };
