@@ -56,7 +56,9 @@ function classifyNetwork(error: unknown): FailureVerdict {
   const verdict: FailureVerdict = { class: 'retry', reason: 'network', status: 0 };
   if (code !== undefined) verdict.code = code;
   if (code !== undefined && /TIMEOUT|ETIMEDOUT/.test(code)) verdict.reason = 'timeout';
-  const refused = (error as { class?: unknown } | null)?.class === 'DENIED';
+  const { class: guardClass, message } = (error ?? {}) as { class?: unknown; message?: unknown };
+  const refused = guardClass === 'DENIED';
+  if (refused && typeof message === 'string') verdict.text = message;
   if (refused || (code !== undefined && (CERTIFICATE.test(code) || HOPELESS_NETWORK.test(code)))) {
     // A certificate, or an address that our own guard refused, does not get better by asking again.
     return { ...verdict, class: 'next_provider', reason: 'rejected' };
