@@ -234,7 +234,7 @@ export class Worker<M extends DescMessage = DescMessage> {
   #fill(): void {
     if (this.#filling) return;
     this.#filling = true;
-    setImmediate(() => {
+    process.nextTick(() => {
       this.#filling = false;
       this.#pull();
     });

@@ -120,7 +120,7 @@ export const PROVIDER_KINDS: readonly ProviderKind[] = [
     title: 'DeepSeek',
     baseUrl: 'https://api.deepseek.com/v1',
     keyEnv: 'DEEPSEEK_API_KEY',
-    quirks: { omit: ['top_k', 'min_p', 'seed'], parallelToolCalls: false },
+    quirks: { omit: ['top_k', 'min_p', 'seed'], parallelToolCalls: false, keepReasoning: true },
   }),
   cloud({
     kind: 'qwen',
@@ -153,7 +153,7 @@ export const PROVIDER_KINDS: readonly ProviderKind[] = [
     title: 'Moonshot',
     baseUrl: 'https://api.moonshot.ai/v1',
     keyEnv: 'MOONSHOT_API_KEY',
-    quirks: { omit: ['top_k', 'min_p'], parallelToolCalls: false },
+    quirks: { omit: ['top_k', 'min_p'], parallelToolCalls: false, keepReasoning: true },
   }),
   cloud({
     kind: 'minimax',
@@ -161,7 +161,12 @@ export const PROVIDER_KINDS: readonly ProviderKind[] = [
     baseUrl: 'https://api.minimax.io/v1',
     keyEnv: 'MINIMAX_API_KEY',
     // It refuses `role: system`.
-    quirks: { mergeSystemIntoUser: true, omit: ['top_k', 'min_p', 'seed'], parallelToolCalls: false },
+    quirks: {
+      mergeSystemIntoUser: true,
+      omit: ['top_k', 'min_p', 'seed'],
+      parallelToolCalls: false,
+      keepReasoning: true,
+    },
   }),
   cloud({
     kind: 'together',

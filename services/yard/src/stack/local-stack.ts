@@ -155,9 +155,9 @@ export class LocalStack {
       log: join(this.state, 'logs', `${name}.log`),
       onReady: (line) => {
         this.file.services[name] = line.pid;
-        if (service.name === 'api' && index === 0 && line.url !== undefined) {
-          this.file.api_url = line.url;
-          this.file.console_url = `${line.url}/console/`;
+        if (service.name === 'api' && index === 0 && line.api_url !== undefined) {
+          this.file.api_url = line.api_url;
+          this.file.console_url = `${line.api_url}/console/`;
         }
         if (this.file.api_url !== '') this.writeFile();
         this.options.onProgress({ what: name, state: 'ready', ms: performance.now() - began });

@@ -18,7 +18,7 @@ export interface ReadyLine {
   healthPort: number;
   metricsPort: number;
   ready_ms: number;
-  url?: string;
+  api_url?: string;
 }
 
 const FIRST_WAIT_MS = 200;
