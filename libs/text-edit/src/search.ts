@@ -176,7 +176,11 @@ function choose(
   let reported = pass;
   if (places.length > 1 && request.replaceAll !== true) {
     const nearest = nearestTo(places, hint);
-    if (!nearest) return ambiguous(view, places, pass, hint);
+    if (!nearest || hint === undefined) return ambiguous(view, places, pass, hint);
+    // The same lines with other blanks may stand nearer still: then the hint and the text contradict each other.
+    const loose = wholeLinePlaces(view, view.folded(), form.oldText, foldedKey);
+    if (loose.some((place) => Math.abs(place.first - hint) < Math.abs(nearest.line - hint)))
+      return ambiguous(view, places, pass, hint);
     chosen = [nearest];
     reported = 4;
   }
