@@ -1,6 +1,23 @@
 import { seeded } from './edit-trials.ts';
 
-const WORDS = ['order', 'wagon', 'track', 'signal', 'queue', 'depot', 'route', 'cargo', 'switch', 'shunt', 'load', 'plan', 'timer', 'brake', 'axle', 'ledger'];
+const WORDS = [
+  'order',
+  'wagon',
+  'track',
+  'signal',
+  'queue',
+  'depot',
+  'route',
+  'cargo',
+  'switch',
+  'shunt',
+  'load',
+  'plan',
+  'timer',
+  'brake',
+  'axle',
+  'ledger',
+];
 
 /** A TypeScript file of so many lines: functions of some twenty lines that resemble each other as real code does. */
 export function bigFile(lines: number): string {
@@ -11,7 +28,9 @@ export function bigFile(lines: number): string {
   for (let i = 0; out.length < lines; i++) {
     const [a, b, c] = [word(), word(), word()];
     out.push(`/** Moves the ${a} of ${b} ${i} to its ${c}. */`);
-    out.push(`export async function ${a}${capital(b)}${i}(input: ${capital(c)}Input, limit = ${Math.floor(random() * 900)}): Promise<number> {`);
+    out.push(
+      `export async function ${a}${capital(b)}${i}(input: ${capital(c)}Input, limit = ${Math.floor(random() * 900)}): Promise<number> {`,
+    );
     out.push(`  const ${c}Total = input.${a}s.length + ${Math.floor(random() * 99)};`);
     for (let j = 0; j < 4; j++) {
       const [d, e] = [word(), word()];

@@ -100,16 +100,19 @@ export function findMatches(view: TextView, old: OldLines, expired: Clock): Matc
   });
   for (const hit of hits.strongest(1, 0).slice(0, MAX_PLACES)) evaluate(hit.probe, hit.at);
   const best = list.reduce((max, match) => Math.max(max, match.score), 0);
-  // A rival matters from 0.12 below the best. Its whole loss is then bounded, so of the probes at least `needed` must
+  // A rival matters from 0.10 below the best. Its whole loss is then bounded, so of the probes at least `needed` must
   // lose no more than `1 - floor` each: the rest of them alone would lose more than all may.
-  const loss = 1 - Math.max(sequence.keys.length > LARGE ? 0.68 : SHOW_FLOOR, best - 0.12);
+  const loss = 1 - Math.max(sequence.keys.length > LARGE ? 0.68 : SHOW_FLOOR, best - 0.1);
   const shares = probes.map((probe) => old.keys[probe]!.length / old.size).sort((a, b) => b - a);
   const needed = Math.min(3, Math.max(1, Math.floor(probes.length / 2)));
   const certain = coverage - shares.slice(0, needed - 1).reduce((sum, share) => sum + share, 0);
   const floor = Math.max(0.5, 1 - loss / certain);
   const distinctKeys = sequence.distinct();
   const letters = new Uint8Array(BUCKETS);
+  // Whoever is hit by `needed` probes is hit by one of these; the others are then looked at where those hit.
+  const scanned = probes.length - needed + 1;
   probes.forEach((probe, bit) => {
+    if (bit >= scanned) return;
     const key = old.keys[probe]!;
     countLetters(key, letters.fill(0), 0);
     const last = distinctKeys.from(Math.floor(key.length / floor) + 1);
@@ -124,6 +127,17 @@ export function findMatches(view: TextView, old: OldLines, expired: Clock): Matc
       if ((i & 255) === 0 && expired()) overflow = true;
     }
   });
+  probes.forEach((probe, bit) => {
+    if (bit < scanned) return;
+    const key = old.keys[probe]!;
+    for (const at of hits.inStep(probe)) {
+      const other = sequence.keys[at];
+      if (other === undefined || other === key) continue;
+      const longer = Math.max(key.length, other.length);
+      const units = aligner.distance(probe, other);
+      if (units <= Math.floor(longer * (1 - floor))) hits.add(bit, probe, at, (1 - units / longer) * key.length);
+    }
+  });
   for (const hit of hits.strongest(needed, (1 - loss - (1 - coverage)) * old.size)) evaluate(hit.probe, hit.at);
   list.sort((a, b) => b.score - a.score || a.pairs[0]!.at - b.pairs[0]!.at);
   return { list: distinct(list, old), overflow };
@@ -136,15 +150,14 @@ interface Hit {
 
 /** Hits of probes, gathered by where the old text would begin. */
 class Hits {
+  private readonly count: number;
   private readonly masks: Uint16Array;
   private readonly weights: Float32Array;
   private readonly best: Float32Array;
   private readonly hits: (Hit | undefined)[];
 
-  constructor(
-    width: number,
-    private readonly count: number,
-  ) {
+  constructor(width: number, count: number) {
+    this.count = count;
     const size = width + count + 2 * BAND;
     this.masks = new Uint16Array(size);
     this.weights = new Float32Array(size);
@@ -159,6 +172,16 @@ class Hits {
     if (weight <= this.best[start]!) return;
     this.best[start] = weight;
     this.hits[start] = { probe, at };
+  }
+
+  /** Where a probe would stand at the places hit so far, a few lines more or less. */
+  inStep(probe: number): Set<number> {
+    const found = new Set<number>();
+    for (let start = BAND; start < this.masks.length - BAND; start++) {
+      if (this.masks[start] === 0) continue;
+      for (let near = start - BAND; near <= start + BAND; near++) found.add(near - this.count - BAND + probe);
+    }
+    return found;
   }
 
   /**
@@ -240,12 +263,13 @@ function chooseProbes(old: OldLines, sequence: LineSequence): { probes: number[]
 }
 
 class Aligner {
+  private readonly old: OldLines;
+  private readonly sequence: LineSequence;
   private readonly cache: Map<string, number>[];
 
-  constructor(
-    private readonly old: OldLines,
-    private readonly sequence: LineSequence,
-  ) {
+  constructor(old: OldLines, sequence: LineSequence) {
+    this.old = old;
+    this.sequence = sequence;
     this.cache = old.keys.map(() => new Map<string, number>());
   }
 

@@ -121,15 +121,7 @@ function stages(
       exact: true,
       confidence: 1,
       normalisations: [],
-      places: () =>
-        occurrences(view.lf, form.exactOld).map((at) => {
-          const splice = exactSplice(view, at, form.exactOld, form.exactNew);
-          return {
-            line: view.lineOfLf(at),
-            end: splice.end,
-            splice: () => ({ splice, reindented: false, contradictory: false }),
-          };
-        }),
+      places: () => exactPlaces(view, form),
     },
     {
       exact: false,
@@ -160,6 +152,26 @@ function stages(
         })),
     },
   ];
+}
+
+function exactPlaces(view: TextView, form: Form): Place[] {
+  const found = occurrences(view.lf, form.exactOld);
+  // Indented text inside a deeper indentation is the line with other blanks, and is to be re-indented as such.
+  const inside = (at: number) => /^[ \t]/.test(form.exactOld) && at > 0 && /[ \t]/.test(view.lf[at - 1]!);
+  if (
+    found.length > 0 &&
+    found.every(inside) &&
+    wholeLinePlaces(view, view.raw(), form.oldText, collapseBlanks).length > 0
+  )
+    return [];
+  return found.map((at) => {
+    const splice = exactSplice(view, at, form.exactOld, form.exactNew);
+    return {
+      line: view.lineOfLf(at),
+      end: splice.end,
+      splice: () => ({ splice, reindented: false, contradictory: false }),
+    };
+  });
 }
 
 function choose(

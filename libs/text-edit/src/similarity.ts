@@ -7,7 +7,7 @@ export function similarity(a: string, b: string): number {
   return longer === 0 ? 1 : 1 - distance(a, b) / longer;
 }
 
-export const BUCKETS = 16;
+export const BUCKETS = 32;
 
 /**
  * Counts the characters of a text in a few buckets: what one text has more of than another is a lower bound of their

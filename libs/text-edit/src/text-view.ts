@@ -9,6 +9,7 @@ export type Eol = '' | '\n' | '\r\n';
  * re-joined from lines, so what stands outside an edit cannot change. Offsets are UTF-16 units and count a leading BOM.
  */
 export class TextView {
+  readonly content: string;
   /** Line contents without line ends. */
   readonly lines: string[];
   /** Offset of the first unit of each line; one more entry for the end of the text. */
@@ -22,7 +23,8 @@ export class TextView {
   private rawCache: LineSequence | undefined;
   private foldedCache: LineSequence | undefined;
 
-  constructor(readonly content: string) {
+  constructor(content: string) {
+    this.content = content;
     this.bomLength = content.charCodeAt(0) === 0xfeff ? 1 : 0;
     const body = this.bomLength ? content.slice(1) : content;
     this.hasCrlf = body.includes('\r\n');
@@ -174,10 +176,11 @@ export class DistinctKeys {
     let less = 0;
     for (let i = 0, at = key * BUCKETS; i < BUCKETS; i++, at++) {
       const difference = letters[i]! - counts[at]!;
-      if (difference > 0) more += difference;
-      else less -= difference;
+      if (difference > 0) {
+        if ((more += difference) > distance) return false;
+      } else if ((less -= difference) > distance) return false;
     }
-    return more <= distance && less <= distance;
+    return true;
   }
 }
 

@@ -66,6 +66,7 @@ export function fragmentPlaces(view: TextView, oldText: string): FragmentPlace[]
   // Text that is indented begins a line; it is no part from the middle of one.
   const begins = /^[ \t]/.test(oldText);
   const tail = keys.at(-1)!;
+  if (keys.slice(1, -1).some((key) => !sequence.index.has(key))) return places;
   for (let i = 0; i + keys.length <= sequence.keys.length; i++) {
     const line = sequence.keys[i]!;
     if (keys.length === 1) {
