@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { YardError } from '@yardmaster/contracts';
 
 /**
@@ -16,10 +16,10 @@ export function argsHash(argumentsJson: string): string {
 }
 
 /** Is this the hash of these arguments? Text that is canonical already is not parsed. */
-export function matchesArgsHash(argumentsJson: string, hash: string): boolean {
-  if (sha256(argumentsJson) === hash) return true;
+export function matchesArgsHash(argumentsJson: string, wanted: string): boolean {
+  if (sha256(argumentsJson) === wanted) return true;
   try {
-    return argsHash(argumentsJson) === hash;
+    return argsHash(argumentsJson) === wanted;
   } catch {
     return false;
   }
@@ -36,4 +36,4 @@ export function canonicalJson(value: unknown): string {
   return `{${members.join(',')}}`;
 }
 
-const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
+const sha256 = (text: string) => hash('sha256', text, 'hex');

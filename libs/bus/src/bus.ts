@@ -1,5 +1,12 @@
 import type { DescMessage, MessageInitShape, MessageShape } from '@bufbuild/protobuf';
-import { connect, type Msg, type NatsConnection } from '@nats-io/transport-node';
+import {
+  AuthorizationError,
+  connect,
+  InvalidArgumentError,
+  type Msg,
+  type NatsConnection,
+  type NodeConnectionOptions,
+} from '@nats-io/transport-node';
 import {
   type BucketName,
   HEADERS,
@@ -11,6 +18,7 @@ import {
   type Work,
   YardError,
 } from '@yardmaster/contracts';
+import { coalesceWrites } from './coalesce-writes.js';
 import { KeyValues } from './key-values.js';
 import { type KvSnapshot, KvWatch } from './kv-watch.js';
 import { type Log, stderrLog } from './log.js';
@@ -70,31 +78,20 @@ export class Bus {
   static async connect({ url, user, pass, log = stderrLog }: BusOptions): Promise<Bus> {
     const { servers, login } = parseUrls(url);
     const password = pass ?? login?.pass;
-    let nc: NatsConnection;
-    try {
-      nc = await connect({
-        servers,
-        user: login?.user ?? user,
-        ...(password !== undefined && { pass: password }),
-        name: user,
-        inboxPrefix: inboxPrefix(user),
-        // Stack traces made for every request would cost a third of this process's CPU.
-        noAsyncTraces: true,
-        maxReconnectAttempts: -1,
-        waitOnFirstConnect: true,
-        reconnectTimeWait: 500,
-        reconnectJitter: 250,
-        // A password that is changed on the server first must not end a process that gets the new one later.
-        ignoreAuthErrorAbort: true,
-      });
-    } catch (cause) {
-      throw new YardError(
-        'DENIED',
-        'YM-NATS-LOGIN',
-        `NATS at ${servers.join(', ')} refuses the login ${user}: ${(cause as Error).message}`,
-        { cause },
-      );
-    }
+    const nc = await connectWhenThere({
+      servers,
+      user: login?.user ?? user,
+      ...(password !== undefined && { pass: password }),
+      name: user,
+      inboxPrefix: inboxPrefix(user),
+      // Stack traces made for every request would cost a third of this process's CPU.
+      noAsyncTraces: true,
+      maxReconnectAttempts: -1,
+      reconnectTimeWait: RECONNECT_MS,
+      reconnectJitter: RECONNECT_MS / 2,
+      // A password that is changed on the server first must not end a process that gets the new one later.
+      ignoreAuthErrorAbort: true,
+    });
     const version = nc.info?.version;
     if (!versionAtLeast(version, OLDEST_SERVER)) {
       await nc.close();
@@ -104,6 +101,7 @@ export class Bus {
         `nats-server ${version} is too old: ${OLDEST_SERVER.join('.')} is the oldest that works.`,
       );
     }
+    coalesceWrites(nc);
     return new Bus(nc, user, log);
   }
 
@@ -351,6 +349,28 @@ export class Bus {
     }
     this.#status = 'closed';
     this.#inbox.shut();
+  }
+}
+
+const RECONNECT_MS = 500;
+
+/** The client's own waiting for a first server would wait for a refused login as well, for ever. */
+async function connectWhenThere(options: NodeConnectionOptions): Promise<NatsConnection> {
+  for (;;) {
+    try {
+      return await connect(options);
+    } catch (cause) {
+      const servers = String(options.servers);
+      if (cause instanceof AuthorizationError)
+        throw new YardError('DENIED', 'YM-NATS-LOGIN', `NATS at ${servers} refuses the login ${options.user}.`, {
+          cause,
+        });
+      if (cause instanceof InvalidArgumentError)
+        throw new YardError('INVALID', 'YM-NATS-URL', `NATS at ${servers} cannot be connected to: ${cause.message}`, {
+          cause,
+        });
+    }
+    await new Promise((resolve) => setTimeout(resolve, RECONNECT_MS));
   }
 }
 

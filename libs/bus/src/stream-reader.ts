@@ -55,6 +55,8 @@ export async function* readStream<Q extends DescMessage, F extends DescMessage>(
   let wake: (() => void) | undefined;
   let heardAt = performance.now();
   let renewedAt = heardAt;
+  /** Is there somebody at the other end who works for us? */
+  let served = false;
 
   const settle = (error?: { error: unknown }) => {
     if (ended || failure) return;
@@ -77,6 +79,7 @@ export async function* readStream<Q extends DescMessage, F extends DescMessage>(
       case 'end':
         return settle();
       case 'error':
+        served = false;
         return fail(fromWireError(kind.value));
       case 'beat':
       case undefined:
@@ -86,7 +89,10 @@ export async function* readStream<Q extends DescMessage, F extends DescMessage>(
   const heard = (reply: Msg) => {
     if (ended || failure) return;
     heardAt = performance.now();
-    if (isNoResponders(reply)) return fail(noRespondersError(subject));
+    if (isNoResponders(reply)) {
+      served = false;
+      return fail(noRespondersError(subject));
+    }
     try {
       if (reply.headers?.has(HEADERS.error)) fail(decodeError(reply.data));
       else take(decodeFrame(reply.data));
@@ -112,10 +118,9 @@ export async function* readStream<Q extends DescMessage, F extends DescMessage>(
     () => fail(new YardError('TIMEOUT', 'YM-TIMEOUT', `${subject} has not ended within ${options.timeoutMs} ms.`)),
     options.timeoutMs,
   );
-  let asked = false;
   const cancel = () => {
-    if (!asked || ended || nc.isClosed()) return;
-    asked = false;
+    if (!served || ended || nc.isClosed()) return;
+    served = false;
     nc.publish(control, CANCEL);
   };
   // An abort cancels without waiting for the reader to come back for its next frame.
@@ -127,7 +132,7 @@ export async function* readStream<Q extends DescMessage, F extends DescMessage>(
 
   try {
     publish(nc, subject, encode(rpc.request, message), { reply, headers: requestHeaders(options) });
-    asked = true;
+    served = true;
     for (;;) {
       while (queue.length > 0 && !signal?.aborted) yield queue.shift()!;
       if (failure) throw (failure as { error: unknown }).error;
@@ -136,7 +141,6 @@ export async function* readStream<Q extends DescMessage, F extends DescMessage>(
       wake = undefined;
     }
   } finally {
-    // After an error of the server's own this is one message too many, which nobody hears.
     cancel();
     close();
     stopTicking();

@@ -40,7 +40,7 @@ export interface DeadLetter {
 }
 
 export interface WorkOptions {
-  /** Messages worked on at once; exactly as many pull requests are open as there are free slots. */
+  /** Messages worked on at once; exactly as many messages are asked for as there are free slots. */
   slots: number;
   /** The consumer's ack wait in milliseconds (30 000); the message is kept alive every quarter of it. */
   ackWaitMs?: number;
@@ -85,21 +85,33 @@ export class Abandon extends Error {
 export interface WorkerCounts {
   slots: number;
   running: number;
-  openPulls: number;
+  /** Messages asked for and not delivered yet: free slots, once the queue answers. */
+  wanted: number;
 }
 
 /** A pull request ends by itself after this long: the server forgets what it knows of a client that is gone. */
 const PULL_EXPIRES_MS = 60_000;
-const PULL = JSON.stringify({ batch: 1, expires: nanos(PULL_EXPIRES_MS) });
-/** Every open pull is answered at least when it expires: silence for longer means that they are lost. */
-const LOST_AFTER_MS = PULL_EXPIRES_MS + 10_000;
-const RETRY_PULL_MS = 250;
+/** The first pull after a (re)connect is short: a queue that is not there (yet) answers nothing at all. */
+const PROBE_EXPIRES_MS = 1_000;
+/** Every pull is answered at least when it expires: silence for so much longer means that it is lost. */
+const SILENCE_MS = 1_000;
+const WATCH_EVERY_MS = 500;
+const PULL_AGAIN_MS = 250;
 
-interface Running {
-  message: Msg;
-  startedAt: number;
-  abort: AbortController;
-  beating: boolean;
+class Running {
+  readonly message: Msg;
+  readonly startedAt = performance.now();
+  beating = true;
+  #abort: AbortController | undefined;
+
+  constructor(message: Msg) {
+    this.message = message;
+  }
+
+  // Made on demand: few handlers look at it, and few messages reach their ceiling.
+  get abort(): AbortController {
+    return (this.#abort ??= new AbortController());
+  }
 }
 
 /** Works on one queue. Made by `bus.work`. */
@@ -113,14 +125,16 @@ export class Worker<M extends DescMessage = DescMessage> {
   readonly #subjects: RegExp;
   readonly #running = new Set<Running>();
   readonly #handedBack = new Map<number, number>();
-  readonly #timers = new Set<NodeJS.Timeout>();
   #subscription: Subscription | undefined;
   #inboxSubject = '';
-  #openPulls = 0;
-  #waitingPulls = 0;
+  /** Messages asked for and not delivered yet. */
+  #wanted = 0;
+  #probing = true;
+  #filling = false;
   #heardAt = performance.now();
   #heartbeat: NodeJS.Timeout | undefined;
-  #watchdog: NodeJS.Timeout;
+  #again: NodeJS.Timeout | undefined;
+  readonly #watchdog: NodeJS.Timeout;
   #complained = false;
   #stopping: Promise<void> | undefined;
   #idle: (() => void) | undefined;
@@ -151,13 +165,16 @@ export class Worker<M extends DescMessage = DescMessage> {
     this.#subjects = new RegExp(`^(?:${work.subjects.map(subjectPattern).join('|')})$`);
     this.#listen();
     this.#watchdog = setInterval(() => {
-      if (this.#openPulls > 0 && performance.now() - this.#heardAt > LOST_AFTER_MS) this.#listen();
-    }, 10_000);
+      const expires = this.#probing ? PROBE_EXPIRES_MS : PULL_EXPIRES_MS;
+      if (this.#wanted === 0 || performance.now() - this.#heardAt < expires + SILENCE_MS) return;
+      this.#complain('a queue is silent; its pulls are repeated until it answers');
+      this.#listen();
+    }, WATCH_EVERY_MS);
     this.#watchdog.unref();
   }
 
   get counts(): WorkerCounts {
-    return { slots: this.#options.slots, running: this.#running.size, openPulls: this.#openPulls };
+    return { slots: this.#options.slots, running: this.#running.size, wanted: this.#wanted };
   }
 
   /** After a reconnect the server may know the former pulls or not: they are given up and made again. */
@@ -172,8 +189,7 @@ export class Worker<M extends DescMessage = DescMessage> {
 
   async #stop(): Promise<void> {
     clearInterval(this.#watchdog);
-    for (const timer of this.#timers) clearTimeout(timer);
-    this.#timers.clear();
+    clearTimeout(this.#again);
     // Draining lets in what is on the way (handed back in #heard); the server then drops pulls that nobody hears.
     if (!this.#nc.isClosed()) await this.#subscription?.drain().catch(() => {});
     if (this.#running.size > 0) await new Promise<void>((resolve) => (this.#idle = resolve));
@@ -181,49 +197,69 @@ export class Worker<M extends DescMessage = DescMessage> {
     if (!this.#nc.isClosed() && !this.#nc.isDraining()) await this.#nc.flush().catch(() => {});
   }
 
-  /** A new inbox, and a pull for every free slot. The old inbox's pulls die with its subscription. */
+  /** A new inbox, and a pull for the free slots. The old inbox's pulls die with its subscription. */
   #listen(): void {
-    this.#subscription?.unsubscribe();
-    for (const timer of this.#timers) clearTimeout(timer);
-    this.#timers.clear();
-    this.#openPulls = 0;
-    this.#waitingPulls = 0;
+    if (this.#stopping || this.#nc.isClosed() || this.#nc.isDraining()) return;
+    clearTimeout(this.#again);
+    this.#again = undefined;
+    // Drained, not dropped: what is on its way to the old inbox would otherwise be missed until its ack wait is over.
+    this.#subscription?.drain().catch(() => {});
+    this.#wanted = 0;
+    this.#probing = true;
     this.#heardAt = performance.now();
-    this.#inboxSubject = this.#inbox.separate();
-    const inbox = this.#inboxSubject;
+    const inbox = this.#inbox.separate();
+    this.#inboxSubject = inbox;
     this.#subscription = this.#nc.subscribe(inbox, {
       callback: (error, message) => {
         if (error) this.#log.error({ stream: this.#work.stream, err: error }, 'the server refused a worker its inbox');
-        else if (inbox === this.#inboxSubject) this.#heard(message);
+        else this.#heard(message, inbox);
       },
     });
-    this.#fill();
+    this.#pull();
   }
 
-  #fill(): void {
-    if (this.#stopping || this.#nc.isClosed() || this.#nc.isDraining()) return;
-    const free = this.#options.slots - this.#running.size - this.#openPulls - this.#waitingPulls;
-    const options = { reply: this.#inboxSubject };
+  /** Asks for as many messages as there are free slots. */
+  #pull(): void {
+    if (this.#stopping || this.#again || this.#nc.isClosed() || this.#nc.isDraining()) return;
+    const batch = this.#options.slots - this.#running.size - this.#wanted;
+    if (batch <= 0) return;
+    this.#wanted += batch;
+    this.#heardAt = performance.now(); // silence begins to count now
     const subject = `$JS.API.CONSUMER.MSG.NEXT.${this.#work.stream}.${this.#work.consumer}`;
-    for (let i = 0; i < free; i++) {
-      this.#nc.publish(subject, PULL, options);
-      this.#openPulls++;
-    }
+    const expires = nanos(this.#probing ? PROBE_EXPIRES_MS : PULL_EXPIRES_MS);
+    this.#nc.publish(subject, `{"batch":${batch},"expires":${expires}}`, { reply: this.#inboxSubject });
   }
 
-  #heard(message: Msg): void {
-    this.#heardAt = performance.now();
-    if (this.#openPulls > 0) this.#openPulls--;
+  /** Slots that become free in one turn of the event loop are asked for together: a pull costs the server more than a message. */
+  #fill(): void {
+    if (this.#filling) return;
+    this.#filling = true;
+    process.nextTick(() => {
+      this.#filling = false;
+      this.#pull();
+    });
+  }
+
+  #heard(message: Msg, inbox: string): void {
     // A delivery's reply is its ack subject; what has none is the server's word about a pull.
     const delivery = message.reply ? parseDelivery(message.reply) : undefined;
-    if (delivery === undefined) return this.#pullEnded(message);
+    const current = inbox === this.#inboxSubject;
+    if (current) {
+      this.#heardAt = performance.now();
+      this.#probing = false;
+    }
+    if (delivery === undefined) {
+      if (current) this.#pullEnded(message);
+      return;
+    }
+    if (this.#wanted > 0) this.#wanted--;
     this.#complained = false;
     if (this.#stopping || this.#running.size >= this.#options.slots) {
       this.#handedBack.set(delivery.streamSequence, (this.#handedBack.get(delivery.streamSequence) ?? 0) + 1);
       this.#answer(message, '-NAK');
       return;
     }
-    const running: Running = { message, startedAt: performance.now(), abort: new AbortController(), beating: true };
+    const running = new Running(message);
     this.#running.add(running);
     this.#heartbeat ??= setInterval(() => this.#beat(), this.#options.ackWaitMs / 4);
     void this.#run(message, delivery, running).finally(() => {
@@ -239,26 +275,26 @@ export class Worker<M extends DescMessage = DescMessage> {
 
   #pullEnded(message: Msg): void {
     const code = message.headers?.code ?? 0;
-    // 408: the pull expired, nothing came. Anything else (no consumer yet, a server going down, a new leader) passes
-    // with time too, but a pull that is refused at once must not be repeated at once.
-    if (code === 408 || code === 404) return this.#fill();
-    if (!this.#complained) {
-      this.#complained = true;
-      this.#log.warn(
-        { stream: this.#work.stream, code, description: message.headers?.description ?? '' },
-        'a pull was refused; it is repeated until the queue answers',
-      );
+    const left = message.headers?.get('Nats-Pending-Messages');
+    // 408: the pull expired; the header says how much of it came to nothing.
+    if (code === 408 && left) {
+      this.#wanted = Math.max(0, this.#wanted - Number(left));
+      return this.#fill();
     }
-    this.#waitingPulls++;
-    const timer = setTimeout(
-      () => {
-        this.#timers.delete(timer);
-        this.#waitingPulls--;
-        this.#fill();
-      },
-      RETRY_PULL_MS * (1 + Math.random()),
-    );
-    this.#timers.add(timer);
+    // Anything else (no such queue yet, a server going down, a new leader) passes with time too, but a pull that is
+    // refused at once must not be repeated at once.
+    this.#complain('a pull was refused; it is repeated until the queue answers', {
+      code,
+      description: message.headers?.description ?? '',
+    });
+    this.#again ??= setTimeout(() => this.#listen(), PULL_AGAIN_MS * (1 + Math.random()));
+  }
+
+  /** Says it once, until a message comes. */
+  #complain(what: string, more: object = {}): void {
+    if (this.#complained) return;
+    this.#complained = true;
+    this.#log.warn({ stream: this.#work.stream, ...more }, what);
   }
 
   #beat(): void {
@@ -297,7 +333,9 @@ export class Worker<M extends DescMessage = DescMessage> {
         deliveryCount,
         trace,
         json,
-        signal: running.abort.signal,
+        get signal() {
+          return running.abort.signal;
+        },
         keepAlive: () => this.#answer(message, '+WPI'),
       };
       body = decode(this.#work.message, message);

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Bus } from '@yardmaster/bus';
 import { ClaimSchema, type Effect, STREAMS, subjects, YardError } from '@yardmaster/contracts';
@@ -37,7 +37,7 @@ export async function claim(
   effect: Effect,
   delivery: ClaimDelivery,
 ): Promise<ClaimVerdict> {
-  const nonceHash = createHash('sha256').update(call.nonce).digest('hex').slice(0, 16);
+  const nonceHash = hash('sha256', call.nonce, 'hex').slice(0, 16);
   const me = `${delivery.executor}#${delivery.streamSequence}.${delivery.deliverySequence}`;
   for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
     const subject = subjects.claim(call.tenant, call.runId, call.callId, nonceHash, attempt);

@@ -26,6 +26,7 @@ import {
 import { claim } from './claim.js';
 import { type CallIdentity, identityOf, salvage } from './identify.js';
 import { capOutput, OUTPUT_CAP_BYTES } from './output-cap.js';
+import { RunningCall } from './running-call.js';
 import { type Tool, type ToolContext, type ToolOutcome } from './tool.js';
 
 export interface ServeToolsOptions {
@@ -49,14 +50,8 @@ export interface ToolServer {
   stop(): Promise<void>;
 }
 
-/** After an abort a tool gets this long to say how it ended, in milliseconds. */
-const ABORT_GRACE_MS = 5_000;
 const CANCELS_KEPT = 10_000;
 const DELTA_PIECE_CHARS = 16_384;
-
-interface RunningCall {
-  abort: AbortController;
-}
 
 /** Runs the calls of one executor kind. Resolves when the queue is being pulled. */
 export async function serveTools(options: ServeToolsOptions, tools: readonly Tool[]): Promise<ToolServer> {
@@ -128,7 +123,7 @@ class Executor implements ToolServer {
         this.#cancelled.delete(oldest);
         break;
       }
-    for (const call of this.#running.get(run) ?? []) call.abort.abort(cancelledError());
+    for (const call of this.#running.get(run) ?? []) call.end(cancelledError());
   }
 
   async #work(call: ToolCall, context: WorkContext): Promise<void> {
@@ -157,15 +152,19 @@ class Executor implements ToolServer {
     if (typeof args !== 'object' || args === null || Array.isArray(args))
       return refuse('The arguments are no JSON object.');
 
-    const run = `${context.tenant}.${call.runId}`;
-    if (this.#cancelled.has(run))
+    if (this.#cancelled.has(`${context.tenant}.${call.runId}`))
       return this.#publish(
         identity,
         { ok: false, reason: 'cancelled', output: 'Cancelled before it began.' },
         context.json,
       );
     const effect = strictest(tool.effect, call.effect);
-    const verdict = await claim(this.bus, identity, effect, { executor: this.#id, ...context });
+    const verdict = await claim(this.bus, identity, effect, {
+      executor: this.#id,
+      streamSequence: context.streamSequence,
+      deliverySequence: context.deliverySequence,
+      deliveryCount: context.deliveryCount,
+    });
     if (verdict.is === 'duplicate') return;
     if (verdict.is === 'given-up') {
       this.#log.warn(
@@ -176,7 +175,7 @@ class Executor implements ToolServer {
     }
     failpoint('executor.claimed');
     const startedAt = performance.now();
-    const outcome = await this.#runTool(tool, call, args as Record<string, unknown>, run, verdict.attempt, context);
+    const outcome = await this.#runTool(tool, call, args as Record<string, unknown>, effect, verdict.attempt, context);
     failpoint('executor.effect.done');
     await this.#publish(
       identity,
@@ -190,23 +189,17 @@ class Executor implements ToolServer {
     tool: Tool,
     call: ToolCall,
     args: Record<string, unknown>,
-    run: string,
+    effect: Effect,
     attempt: number,
     work: WorkContext,
   ): Promise<ToolOutcome> {
+    const run = `${work.tenant}.${call.runId}`;
+    // The cancel may have come while the call was claimed.
+    if (this.#cancelled.has(run)) return { ok: false, reason: 'cancelled', output: 'Cancelled before it began.' };
     const timeoutMs = call.timeoutMs > 0 ? call.timeoutMs : tool.timeoutMs;
-    const running: RunningCall = { abort: new AbortController() };
-    const { signal } = running.abort;
-    const timer = setTimeout(
-      () =>
-        running.abort.abort(
-          new YardError('TIMEOUT', 'YM-TOOL-TIMEOUT', `Ended after ${timeoutMs} ms: the time for this call is up.`),
-        ),
-      timeoutMs,
-    );
+    const running = new RunningCall();
     const calls = this.#running.get(run) ?? new Set();
     this.#running.set(run, calls.add(running));
-    if (this.#cancelled.has(run)) running.abort.abort(cancelledError());
     const offsets = new Map<string, number>();
     const context: ToolContext = {
       tenant: work.tenant,
@@ -217,7 +210,9 @@ class Executor implements ToolServer {
       attempt,
       timeoutMs,
       trace: work.trace,
-      signal,
+      get signal() {
+        return running.signal;
+      },
       call,
       output: (stream, text) => this.#show(call, work, offsets, stream, text),
     };
@@ -225,12 +220,15 @@ class Executor implements ToolServer {
       ? setTimeout(() => failpoint('executor.command.running'), 300)
       : undefined;
     try {
-      const result = await withGrace(signal, async () => tool.run(args, context));
+      const result = await running.run(
+        () => tool.run(args, context),
+        timeoutMs,
+        () => new YardError('TIMEOUT', 'YM-TOOL-TIMEOUT', `Ended after ${timeoutMs} ms: the time for this call is up.`),
+      );
       return typeof result === 'string' ? { output: result } : result;
     } catch (error) {
-      return failure(error, signal, tool.effect, this.#log);
+      return failure(error, running.reason, effect, this.#log);
     } finally {
-      clearTimeout(timer);
       clearTimeout(fault);
       calls.delete(running);
       if (calls.size === 0) this.#running.delete(run);
@@ -347,31 +345,12 @@ function interrupted(effect: Effect, attempts: number): ToolOutcome {
   };
 }
 
-/** A tool that does not settle soon after its abort is left behind: its slot must not be lost with it. */
-async function withGrace<T>(signal: AbortSignal, run: () => Promise<T>): Promise<T> {
-  let grace: NodeJS.Timeout | undefined;
-  let onAbort: (() => void) | undefined;
-  const late = new Promise<never>((_, reject) => {
-    onAbort = () => (grace = setTimeout(() => reject(signal.reason as Error), ABORT_GRACE_MS));
-    if (signal.aborted) onAbort();
-    else signal.addEventListener('abort', onAbort, { once: true });
-  });
-  try {
-    return await Promise.race([run(), late]);
-  } finally {
-    clearTimeout(grace);
-    if (onAbort) signal.removeEventListener('abort', onAbort);
-  }
-}
-
-function failure(error: unknown, signal: AbortSignal, effect: Effect, log: Log): ToolOutcome {
-  if (signal.aborted) {
-    const reason: unknown = signal.reason;
-    const timedOut = YardError.is(reason) && reason.class === 'TIMEOUT';
+function failure(error: unknown, ended: YardError | undefined, effect: Effect, log: Log): ToolOutcome {
+  if (ended) {
     return {
       ok: false,
-      reason: timedOut ? 'timeout' : 'cancelled',
-      output: reason instanceof Error ? reason.message : 'Ended.',
+      reason: ended.class === 'TIMEOUT' ? 'timeout' : 'cancelled',
+      output: ended.message,
       outcomeUnknown: effect === 'unsafe',
     };
   }

@@ -48,6 +48,18 @@ test("the operator's own address is reached, with one resolution for a socket an
   expect({ asked, sockets }).toEqual({ asked: 1, sockets: 1 });
 });
 
+test('an IPv6 literal of the operator is reached', async (context) => {
+  const six = createServer((_, response) => response.end('six'));
+  const listening = await new Promise<boolean>((resolve) => {
+    six.once('error', () => resolve(false)).listen(0, '::1', () => resolve(true));
+  });
+  if (!listening) context.skip('this machine has no IPv6 loopback');
+  const url = `http://[::1]:${(six.address() as AddressInfo).port}/`;
+  expect(await (await out(operatorPolicy(url)).request(url)).body.text()).toBe('six');
+  six.closeAllConnections();
+  six.close();
+});
+
 test('a second look-up that answers otherwise changes nothing', async () => {
   let asked = 0;
   const resolve = async () => (asked++ === 0 ? ['127.0.0.1'] : ['203.0.113.1']);

@@ -14,6 +14,8 @@ export interface OutboundOptions {
   idleMs?: number;
   headersTimeoutMs?: number;
   bodyTimeoutMs?: number;
+  /** Answers with larger headers are refused. */
+  maxHeaderBytes?: number;
   /** A certificate authority to trust beside the system's, PEM. */
   ca?: string;
 }
@@ -43,6 +45,7 @@ export class Outbound {
       allowH2: false,
       connections: options.connections ?? 128,
       keepAliveTimeout: options.idleMs ?? 10_000,
+      maxHeaderSize: options.maxHeaderBytes ?? 65_536,
       headersTimeout: options.headersTimeoutMs ?? 60_000,
       bodyTimeout: options.bodyTimeoutMs ?? 60_000,
     });

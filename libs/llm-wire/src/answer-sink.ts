@@ -1,5 +1,6 @@
 import { CallCollector, type CallFragment } from './call-collector.js';
-import { classifyFailure, type FailureVerdict } from './classify-failure.js';
+import { classifyFailure } from './classify-failure.js';
+import type { Failure, FailureVerdict } from './failure-verdict.js';
 import { ThinkFilter } from './think-filter.js';
 import type {
   AnswerMarks,
@@ -158,7 +159,7 @@ export class AnswerSink {
   }
 
   /** The provider said, or we found, that the answer is broken. */
-  fail(failure: Parameters<typeof classifyFailure>[0]): void {
+  fail(failure: Failure): void {
     if (this.closed) return;
     const provider = this.options.provider;
     this.failWith(classifyFailure(provider === undefined ? failure : { provider, ...failure }));

@@ -150,6 +150,9 @@ describe('the other families', () => {
     expect(parse(request.body)).toEqual({ prompt: '<|start|>', cache_prompt: true, n_predict: 5, stream: true });
     expect(endpointUrl('http://h:1/v1/', request.path)).toBe('http://h:1/completion');
     expect(endpointUrl('http://h:1/v1', '/chat/completions')).toBe('http://h:1/v1/chat/completions');
+    expect(endpointUrl('http://h:1/v1/?api-version=2', '/chat/completions')).toBe(
+      'http://h:1/v1/chat/completions?api-version=2',
+    );
   });
 });
 

@@ -62,8 +62,10 @@ function completionBody(input: ChatRequestInput): string {
   return JSON.stringify({ ...body, ...input.extra });
 }
 
-/** The full address of a path at a provider. llama.cpp's `/completion` lies beside `/v1`, not in it. */
+/** The full address of a path at a provider; a query of the base stays. llama.cpp's `/completion` lies beside `/v1`. */
 export function endpointUrl(baseUrl: string, path: string): string {
-  const base = baseUrl.replace(/\/+$/, '');
-  return path === '/completion' ? base.replace(/\/v1$/, '') + path : base + path;
+  const mark = baseUrl.indexOf('?');
+  const query = mark === -1 ? '' : baseUrl.slice(mark);
+  const base = (mark === -1 ? baseUrl : baseUrl.slice(0, mark)).replace(/\/+$/, '');
+  return (path === '/completion' ? base.replace(/\/v1$/, '') : base) + path + query;
 }

@@ -120,7 +120,7 @@ export const PROVIDER_KINDS: readonly ProviderKind[] = [
     title: 'DeepSeek',
     baseUrl: 'https://api.deepseek.com/v1',
     keyEnv: 'DEEPSEEK_API_KEY',
-    quirks: { omit: ['top_k', 'min_p', 'seed'], parallelToolCalls: false },
+    quirks: { omit: ['top_k', 'min_p', 'seed'], parallelToolCalls: false, keepReasoning: true },
   }),
   cloud({
     kind: 'qwen',
@@ -153,7 +153,7 @@ export const PROVIDER_KINDS: readonly ProviderKind[] = [
     title: 'Moonshot',
     baseUrl: 'https://api.moonshot.ai/v1',
     keyEnv: 'MOONSHOT_API_KEY',
-    quirks: { omit: ['top_k', 'min_p'], parallelToolCalls: false },
+    quirks: { omit: ['top_k', 'min_p'], parallelToolCalls: false, keepReasoning: true },
   }),
   cloud({
     kind: 'minimax',
@@ -161,7 +161,12 @@ export const PROVIDER_KINDS: readonly ProviderKind[] = [
     baseUrl: 'https://api.minimax.io/v1',
     keyEnv: 'MINIMAX_API_KEY',
     // It refuses `role: system`.
-    quirks: { mergeSystemIntoUser: true, omit: ['top_k', 'min_p', 'seed'], parallelToolCalls: false },
+    quirks: {
+      mergeSystemIntoUser: true,
+      omit: ['top_k', 'min_p', 'seed'],
+      parallelToolCalls: false,
+      keepReasoning: true,
+    },
   }),
   cloud({
     kind: 'together',
@@ -335,10 +340,8 @@ export function providerKind(name: string): ProviderKind | undefined {
   const parsed = new URL(url);
   if (parsed.protocol !== 'http:' && parsed.protocol !== 'https:') return undefined;
   if (parsed.username !== '' || parsed.password !== '') return undefined;
-  return {
-    ...local({ kind: 'custom', title: `custom endpoint at ${parsed.host}`, baseUrl: url.replace(/\/+$/, '') }),
-    local: false,
-  };
+  // Whoever runs it, the operator wrote its address down: like a local server it needs no key and has no list price.
+  return local({ kind: 'custom', title: `custom endpoint at ${parsed.host}`, baseUrl: url.replace(/\/+$/, '') });
 }
 
 /** All names that `providerKind` knows, for error texts. */

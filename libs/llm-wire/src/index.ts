@@ -4,14 +4,8 @@ export { buildChatRequest, endpointUrl } from './build-request.js';
 export { messageJson } from './build-chat.js';
 export { hasImages, mergeSystemIntoUser } from './wire-messages.js';
 export { normaliseBody, WireStream } from './wire-stream.js';
-export {
-  classifyFailure,
-  speaksOfModel,
-  type Failure,
-  type FailureClass,
-  type FailureReason,
-  type FailureVerdict,
-} from './classify-failure.js';
+export { classifyFailure, speaksOfModel } from './classify-failure.js';
+export type { Failure, FailureClass, FailureReason, FailureVerdict } from './failure-verdict.js';
 export type { OverflowNumbers } from './overflow-numbers.js';
 export {
   authHeaders,

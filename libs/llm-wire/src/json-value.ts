@@ -17,8 +17,14 @@ export function asText(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
 
-/** Parses, or undefined: for text that need not be JSON. */
+/** Below this a text cannot hold enough to hurt. */
+const SMALL = 64 * 1024;
+const MAX_DEPTH = 256;
+const MAX_CONTAINERS = 200_000;
+
+/** Parses, or undefined: for text that need not be JSON. Absurdly deep or bushy JSON counts as none. */
 export function tryParse(text: string): unknown {
+  if (text.length > SMALL && !isModest(text)) return undefined;
   try {
     return JSON.parse(text) as unknown;
   } catch {
@@ -33,4 +39,24 @@ export function stringifySafely(value: unknown): string {
   } catch {
     return '';
   }
+}
+
+/** A parsed object costs a hundred times its two bytes, so their number is limited before anything is parsed. */
+function isModest(text: string): boolean {
+  let depth = 0;
+  let containers = 0;
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    if (code === 34) {
+      // A string: to its closing quote, over escaped ones.
+      for (i++; i < text.length; i++) {
+        const inner = text.charCodeAt(i);
+        if (inner === 92) i++;
+        else if (inner === 34) break;
+      }
+    } else if (code === 91 || code === 123) {
+      if (++depth > MAX_DEPTH || ++containers > MAX_CONTAINERS) return false;
+    } else if (code === 93 || code === 125) depth--;
+  }
+  return true;
 }

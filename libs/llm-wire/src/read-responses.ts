@@ -1,5 +1,5 @@
 import type { AnswerSink } from './answer-sink.js';
-import { asArray, asObject, asText, isObject, type JsonObject } from './json-value.js';
+import { asArray, asObject, asText, isObject, stringifySafely, type JsonObject } from './json-value.js';
 import { isErrorObject } from './read-chat.js';
 import { readUsage } from './read-usage.js';
 
@@ -131,7 +131,8 @@ export class ResponsesReader {
   private takeArguments(key: string, value: unknown, whole: boolean): void {
     const call = this.callNames.get(key);
     if (call === undefined) return;
-    const text = typeof value === 'string' ? value : value === undefined || value === null ? '' : JSON.stringify(value);
+    const text =
+      typeof value === 'string' ? value : value === undefined || value === null ? '' : stringifySafely(value);
     const fresh = this.fresh(`a${call.index}`, text, whole);
     if (fresh !== '') this.sink.call([{ ...call, arguments: fresh }]);
   }

@@ -292,3 +292,13 @@ describe('hostile bytes', () => {
     }
   });
 });
+
+describe('bushy JSON', () => {
+  it('is refused before it costs memory, and large but plain JSON is not', () => {
+    expect(normaliseBody('openai-chat', `{"choices":${'['.repeat(100_000)}`).error).toBeDefined();
+    expect(normaliseBody('openai-chat', `{"x":[${'[],'.repeat(300_000)}[]],"choices":[]}`).error).toBeDefined();
+    const text = '{[}]"\\'.repeat(100_000);
+    const body = JSON.stringify({ choices: [{ message: { content: text }, finish_reason: 'stop' }] });
+    expect(normaliseBody('openai-chat', body).text).toBe(text);
+  });
+});

@@ -1,4 +1,4 @@
-import type { FailureVerdict } from './classify-failure.js';
+import type { FailureVerdict } from './failure-verdict.js';
 
 /** How a provider is spoken to: the shape of the request and of the answer. */
 export type WireFamily =

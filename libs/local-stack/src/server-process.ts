@@ -121,7 +121,13 @@ export class ServerProcess {
 
   /** Sends a signal that the server lives on after, such as SIGHUP for a reload. */
   signal(signal: NodeJS.Signals): void {
-    if (this.running) process.kill(this.pid, signal);
+    if (!this.running) return;
+    try {
+      process.kill(this.pid, signal);
+    } catch (error) {
+      // It has just ended by itself, and `exited` is about to say so.
+      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+    }
   }
 
   /** Ends the server politely, with SIGKILL after the grace; resolves when it is gone. */
@@ -136,7 +142,7 @@ export class ServerProcess {
   async kill(): Promise<Exit> {
     this.#asked = true;
     this.#guardian.ref();
-    if (this.running) process.kill(this.pid, 'SIGKILL');
+    this.signal('SIGKILL');
     return this.exited;
   }
 

@@ -48,6 +48,11 @@ export class AnswerSink {
     return this.tools?.resolve(name) !== undefined;
   }
 
+  /** Whether a call of this name would not be refused for it. */
+  isAllowed(name: string): boolean {
+    return !this.tools || this.isRegistered(name);
+  }
+
   /** The parameter names that the schema of a tool declares. */
   parameterNames(name: string): ReadonlySet<string> {
     const schema = this.tools?.resolve(name)?.parameters;

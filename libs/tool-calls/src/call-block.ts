@@ -12,6 +12,7 @@ import {
   readParameters,
 } from './parameter-block.js';
 import { readJson } from './read-json.js';
+import { mayStillChange } from './tolerant-json.js';
 import { type Dialect } from './types.js';
 
 const FUNCTION_OPEN = /<function\s{0,2}=\s{0,2}["']?([^<>"'\n]{1,128})["']?\s{0,2}>/iy;
@@ -24,7 +25,6 @@ const LEAD = /(?:[^<>{}[\]`]{1,120})?(?:```[\w-]{0,20}[ \t]{0,8}\r?\n?)?\s{0,16}
 const FENCE_END = /`{3,}[ \t]*/y;
 /** A few words between the JSON and the close tag. */
 const TAIL = /[^<]{1,120}(?=<)/y;
-const LOOK_AHEAD = 64;
 
 /** A call block, or the finding that it is none. Nothing is handed out before `commit`. */
 export type CallBlock = { kind: 'text'; end: number } | { kind: 'block'; end: number; commit: () => void };
@@ -94,15 +94,10 @@ export class CallBlockReader {
       return this.unreadable('malformed_json', 'the call is empty', at, start, close);
     }
     FUNCTION_OPEN.lastIndex = start;
-    const opened = FUNCTION_OPEN.exec(text);
-    if (opened) {
-      const called = opened[1]!.trim();
-      const reading = this.parameters(FUNCTION_OPEN.lastIndex, QWEN, called);
-      return this.parameterBlock(at, called, reading, true);
-    }
+    if (FUNCTION_OPEN.test(text)) return this.functions(at, start);
     if (name !== undefined) {
       INVOKE_PARAMETER.lastIndex = start;
-      if (INVOKE_PARAMETER.test(text)) return this.parameterBlock(at, name, this.parameters(start, INVOKE, name), true);
+      if (INVOKE_PARAMETER.test(text)) return this.parameterBlock(at, name, this.parameters(start, INVOKE, name));
     }
     const tag = tagAt(text, start);
     if (!tag && !this.final && isPartialMark(text, start)) return 'need';
@@ -110,6 +105,28 @@ export class CallBlockReader {
     INVOKE_INSIDE.lastIndex = start;
     if ((tag && opensCall(tag) && name === undefined) || INVOKE_INSIDE.test(text)) return this.done(start, () => {});
     return this.mention(at, from, start, cleanLine);
+  }
+
+  /** One or more `<function=NAME>` blocks inside of a call tag. */
+  private functions(at: number, start: number): CallBlock | 'need' {
+    const commits: (() => void)[] = [];
+    const all = (end: number) => this.done(end, () => commits.forEach((commit) => commit()));
+    let from = start;
+    for (;;) {
+      FUNCTION_OPEN.lastIndex = from;
+      const opened = FUNCTION_OPEN.exec(this.text);
+      if (!opened) return all(from);
+      const name = opened[1]!.trim();
+      const reading = this.parameters(FUNCTION_OPEN.lastIndex, QWEN, name);
+      const block = this.parameterBlock(commits.length === 0 ? at : from, name, reading);
+      if (block === 'need') return 'need';
+      if (block.kind === 'text') return all(from);
+      commits.push(block.commit);
+      if (reading.status !== 'ok' || block.end !== reading.end || reading.closed === 'call') return all(block.end);
+      from = skipBlank(this.text, block.end);
+      FUNCTION_OPEN.lastIndex = from;
+      if (!FUNCTION_OPEN.test(this.text)) return all(block.end);
+    }
   }
 
   /** A `<function=NAME>` block without the outer tag: a call only if it stands alone on its lines and is registered. */
@@ -204,7 +221,7 @@ export class CallBlockReader {
         });
       }
       if (reading.status === 'bad') {
-        if (!this.final && (reading.end ?? reading.at) > text.length - LOOK_AHEAD) return 'need';
+        if (!this.final && mayStillChange(reading, text)) return 'need';
         return failed(reading.at, reading.message, reading.end);
       }
       repairs.push(...reading.repairs);
@@ -288,12 +305,12 @@ export class CallBlockReader {
     const named = GLM_NAME.exec(text);
     if (named) {
       const name = named[1]!;
-      return this.parameterBlock(at, name, this.parameters(GLM_NAME.lastIndex, GLM, name), true);
+      return this.parameterBlock(at, name, this.parameters(GLM_NAME.lastIndex, GLM, name));
     }
     if (!this.dialects.has('glm')) return undefined;
     GLM_BARE.lastIndex = start;
     const bare = GLM_BARE.exec(text);
-    if (!bare || !this.sink.isRegistered(bare[1]!)) return undefined;
+    if (!bare || !this.sink.isAllowed(bare[1]!)) return undefined;
     const close = callCloseAt(text, GLM_BARE.lastIndex);
     return this.done(close, () => this.addCall(bare[1]!, {}, at, close));
   }
@@ -303,7 +320,7 @@ export class CallBlockReader {
     return readParameters(this.text, from, syntax, this.sink.parameterNames(name), ends, this.final);
   }
 
-  private parameterBlock(at: number, name: string, reading: BlockReading, wrapped: boolean): CallBlock | 'need' {
+  private parameterBlock(at: number, name: string, reading: BlockReading): CallBlock | 'need' {
     const { text } = this;
     if (reading.status === 'need') return 'need';
     if (reading.status === 'cut') {
@@ -312,7 +329,7 @@ export class CallBlockReader {
     if (reading.status === 'bad')
       return this.badBody(at, at, reading.at, reading.message, { kind: 'tag' }, reading.end, name);
     let end = reading.end;
-    if (reading.closed === 'block' && wrapped) {
+    if (reading.closed === 'block') {
       const after = skipBlank(text, end);
       const close = callCloseAt(text, after);
       if (close >= 0) end = close;

@@ -17,7 +17,7 @@ const NEXT_CALL_CLOSE = /<\/(?:tool_call|toolcall|tool-call|function_call|invoke
 const NEXT_STOP = /<\/?(?:tool_call|toolcall|tool-call|function_call|invoke|think|thinking)(?:\s[^<>]{0,256})?>/gi;
 const NAME_ATTRIBUTE = /^\s[^<>]*?\bname\s{0,4}=\s{0,4}(?:"([^"<>]{1,200})"|'([^'<>]{1,200})')/;
 const PARTIAL_TAG = /<\/?[A-Za-z_]?[\w:.-]{0,40}(?:[\s=][^<>]{0,280})?$/y;
-const PARTIAL_TOKEN = /<[|｜][\w▁.-]{0,40}[|｜]?$/y;
+const PARTIAL_TOKEN = /<[|｜]\/?[\w▁.-]{0,40}[|｜]?$/y;
 
 export interface Tag {
   closing: boolean;

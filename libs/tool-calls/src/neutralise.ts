@@ -4,10 +4,14 @@ const PROTOCOL_TAG = new RegExp(
   `<(?=[${INVISIBLE}]{0,8}(?:(?:tool_call|toolcall|tool-call|function_calls?|invoke|tool_results?|tool_calls|think|thinking|arg_key|arg_value|minimax:tool_call|antml:[a-z_]+)(?![\\w])|(?:function|parameter)\\s{0,2}=))`,
   'gi',
 );
-const SPECIAL_TOKEN = /<(?=[|｜][^\s|｜<>]{1,64}[|｜]>)/g;
-const CALL_FENCE =
-  /^([ \t]*)`(?=``+[ \t]*(?:tool_calls?|toolcall|tool-call|function_call|invoke|tool[ \t]+[\w.:-]+)[ \t]*\r?$)/gim;
-const RESULTS_HEADER = /^([ \t]*)\[(?=Tool results\][ \t]*\r?$)/gim;
+const SPECIAL_TOKEN = /<(?=[|｜][^\s|｜<>]{1,64}[|｜]>|(?:start|end)_of_turn>)/g;
+const BLANK = '[^\\S\\n\\u2028\\u2029]|[\\u0085\\u200b-\\u200f\\u2060]';
+// In the middle of a line too: what looks like blanks before it depends on the reader.
+const CALL_FENCE = new RegExp(
+  `(?<!\`)\`{3,}(?=(?:${BLANK}){0,16}(?:tool_calls?|toolcall|tool-call|function_call|invoke|tool[ \\t]{1,8}[\\w.:-]{1,128})(?:${BLANK}){0,16}$)`,
+  'gim',
+);
+const RESULTS_HEADER = /^([ \t]{0,64})\[(?=Tool results\][ \t]{0,64}\r?$)/gim;
 
 /**
  * Makes text from outside unable to forge calls, results, reasoning or roles in a message of the XML dialect. Touches
@@ -17,7 +21,7 @@ const RESULTS_HEADER = /^([ \t]*)\[(?=Tool results\][ \t]*\r?$)/gim;
 export function neutraliseProtocol(text: string): string {
   let result = neutraliseSpecialTokens(text);
   if (result.includes('<')) result = result.replace(PROTOCOL_TAG, '&lt;');
-  if (result.includes('```')) result = result.replace(CALL_FENCE, '$1&#96;');
+  if (result.includes('```')) result = result.replace(CALL_FENCE, openRun);
   if (result.includes('[')) result = result.replace(RESULTS_HEADER, '$1&#91;');
   return result;
 }
@@ -28,6 +32,11 @@ export function neutraliseProtocol(text: string): string {
  */
 export function neutraliseSpecialTokens(text: string): string {
   return text.includes('<') ? text.replace(SPECIAL_TOKEN, '&lt;') : text;
+}
+
+/** Two backticks are no fence; all before them are written out. */
+function openRun(ticks: string): string {
+  return `${'&#96;'.repeat(ticks.length - 2)}\`\``;
 }
 
 /** How many places `neutraliseProtocol` would change, for metrics. */

@@ -2,10 +2,12 @@ import { type AnswerSink } from './answer-sink.js';
 import { shapeCalls } from './call-shape.js';
 import { skipBlank } from './json-scan.js';
 import { readJson } from './read-json.js';
-import { readTolerant } from './tolerant-json.js';
+import { mayStillChange, readTolerant } from './tolerant-json.js';
 import { type Dialect } from './types.js';
 
-const TOKEN = /<[|｜]([\w▁.-]{1,40})[|｜]>/y;
+const TOKEN = /<[|｜](\/?[\w▁.-]{1,40})[|｜]>/y;
+/** `<|python_tag|>{json}` (Llama 3) and `<|tool_call|>[json]<|/tool_call|>` (Phi, Granite). */
+const JSON_TOKENS = new Set(['python_tag', 'tool_call']);
 const NEXT_CALL_END = /<[|｜]tool[_▁]call[_▁]end[|｜]>/g;
 const KIMI_HEAD = /\s{0,16}([^\s<>]{1,200})\s{0,16}<\|tool_call_argument_begin\|>/y;
 const DEEPSEEK_HEAD = /([^\s<>]{1,200})<｜tool▁sep｜>/y;
@@ -33,6 +35,14 @@ export function readTokenMark(
   const token = TOKEN.exec(text)?.[1];
   if (token === undefined) return -1;
   const end = TOKEN.lastIndex;
+  if (packs.has('token_json')) {
+    if (JSON_TOKENS.has(token)) return readTokenJson(text, at, end, final, sink, take);
+    if (token === '/tool_call') {
+      take();
+      sink.markGap();
+      return end;
+    }
+  }
   const deepseek = text[at + 1] === '｜';
   const python = token === 'python_start' || token === 'python_end';
   if (!packs.has(deepseek ? 'deepseek' : python ? 'pythonic' : 'kimi')) return -1;
@@ -62,6 +72,7 @@ export function readTokenMark(
     );
     return text.length;
   }
+  if (reading.status === 'bad' && !final && mayStillChange(reading, text)) return 'need';
   NEXT_CALL_END.lastIndex = reading.status === 'ok' ? reading.end : (reading.end ?? reading.at);
   const closing = NEXT_CALL_END.exec(text);
   if (!closing && !final) return 'need';
@@ -89,6 +100,33 @@ export function readTokenMark(
     ...id,
   });
   return direct ? resume : reading.end;
+}
+
+function readTokenJson(
+  text: string,
+  at: number,
+  from: number,
+  final: boolean,
+  sink: AnswerSink,
+  take: () => void,
+): number | 'need' {
+  const start = skipBlank(text, from);
+  if (start >= text.length && !final) return 'need';
+  if (text[start] !== '{' && text[start] !== '[') return -1;
+  const reading = readJson(text, start);
+  if (reading.status !== 'ok') {
+    if (!final) return 'need';
+    take();
+    const cut = reading.status === 'cut';
+    const message = cut ? 'the call ends before its JSON is complete' : reading.message;
+    sink.addUnreadable(cut ? 'unterminated' : 'malformed_json', message, text.slice(at), reading.at - at);
+    return text.length;
+  }
+  take();
+  for (const rule of reading.repairs) sink.countRepair(rule);
+  const input = text.slice(at, Math.min(reading.end, at + 1000));
+  sink.addShaped(shapeCalls(reading.value, reading.literals, input), input);
+  return reading.end;
 }
 
 function kimiHead(text: string, from: number): { name: string; id?: string; end: number } | undefined {
@@ -176,8 +214,8 @@ export function readPythonic(text: string, at: number, final: boolean, sink: Ans
   let place = text.indexOf('[', at) + 1;
   let keywords = 0;
   const fail = (kind: 'malformed_json' | 'unterminated', message: string): number => {
-    // Without a single `name(key=` this is prose that starts with a bracket.
-    if (keywords === 0) return -1;
+    // Without a single `name(key=` of a tool this is prose that starts with a bracket.
+    if (keywords === 0 && !(calls[0] && sink.isRegistered(calls[0].name))) return -1;
     sink.addUnreadable(
       kind,
       message,

@@ -6,6 +6,9 @@ const SURROGATE = /[\ud800-\udfff]/;
 // Line breaks and tabs stay.
 const CONTROL = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]/g;
 
+// A byte-order mark is a part of the file that a tool read.
+const DECODER = new TextDecoder('utf-8', { ignoreBOM: true });
+
 export interface PreparedOutput {
   text: string;
   /** How many UTF-16 units were cut out, 0 if none. */
@@ -17,7 +20,7 @@ export interface PreparedOutput {
  * included) with head and tail kept. Tags are untouched: neutralising comes last, or a cut could put one together.
  */
 export function prepareOutput(output: string | Uint8Array, maxChars = DEFAULT_MAX_OUTPUT_CHARS): PreparedOutput {
-  const decoded = typeof output === 'string' ? output : new TextDecoder().decode(output);
+  const decoded = typeof output === 'string' ? output : DECODER.decode(output);
   const wellFormed = SURROGATE.test(decoded) ? decoded.replace(LONE_SURROGATE, '\ufffd') : decoded;
   return cut(wellFormed.replace(CONTROL, visible), maxChars);
 }

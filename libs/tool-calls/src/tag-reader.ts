@@ -8,6 +8,7 @@ import { shapeCalls } from './call-shape.js';
 import { isBlank, skipBlank } from './json-scan.js';
 import { type Dialect } from './types.js';
 
+const TOKEN_PACKS: readonly Dialect[] = ['kimi', 'deepseek', 'token_json', 'pythonic'];
 const NOWHERE = Number.POSITIVE_INFINITY;
 const REASONING_CLOSE = /<\/(?:think|thinking)\s{0,4}>/gi;
 const FENCE_CALL = /^(?:tool_call|toolcall|tool-call|tool_calls|function_call|invoke)$/i;
@@ -134,7 +135,7 @@ export class TagReader {
     const { text } = this;
     const next = text.charCodeAt(at + 1);
     if (next === 0x7c || next === 0xff5c) {
-      if (!this.packs.has('kimi') && !this.packs.has('deepseek') && !this.packs.has('pythonic')) return literal(at + 1);
+      if (!TOKEN_PACKS.some((pack) => this.packs.has(pack))) return literal(at + 1);
       if (!this.final && isPartialMark(text, at)) return 'need';
       return this.readPack(
         at,

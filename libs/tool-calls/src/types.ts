@@ -12,7 +12,8 @@ export type Dialect =
   | 'glm'
   | 'kimi'
   | 'mistral'
-  | 'deepseek';
+  | 'deepseek'
+  | 'token_json';
 
 /** Read in every text answer unless a deployment says otherwise: their marks cannot be mistaken for each other. */
 export const CORE_TEXT_DIALECTS: readonly Dialect[] = ['hermes', 'qwen_xml', 'fenced'];
@@ -27,6 +28,7 @@ export const ALL_TEXT_DIALECTS: readonly Dialect[] = [
   'kimi',
   'mistral',
   'deepseek',
+  'token_json',
 ];
 
 /** A tool as a model is told of it. */

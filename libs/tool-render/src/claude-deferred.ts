@@ -74,7 +74,7 @@ function claudeApi({ core, search }: ClaudeDeferredOptions): ContextRenderer {
       const last = shown.at(-1);
       // Never on a deferred tool: both marks on one are refused.
       if (last) last['cache_control'] = { type: 'ephemeral' };
-      const deferred = others.map((tool) => ({ ...apiTool(tool), defer_loading: true }));
+      const deferred = others.map(deferredApiTool);
       return { segments: [], tools: [...serverSearch(search), ...shown, ...deferred] };
     },
     onToolLoad: ({ query, tools }) => {
@@ -82,6 +82,7 @@ function claudeApi({ core, search }: ClaudeDeferredOptions): ContextRenderer {
       return { content: tools.map((tool) => ({ type: 'tool_reference', tool_name: showTool(tool).name })) };
     },
     onToolsChanged: (change) => ({ text: toolsChangedText(change) }),
+    lateTool: deferredApiTool,
     formatMessage: (_role, text) => text,
     formatResult: (_name, result) => result.text,
     parseCall: (raw, catalogue) => parseAnswer(raw, catalogue, ['invoke', 'hermes', 'fenced']),
@@ -96,4 +97,8 @@ function serverSearch(search: ClaudeDeferredOptions['search']): Record<string, u
 function apiTool(tool: ToolView): Record<string, unknown> {
   const { name, description, parameters } = showTool(tool);
   return { name, description, input_schema: downlevelSchema(parameters, 'anthropic').schema };
+}
+
+function deferredApiTool(tool: ToolView): Record<string, unknown> {
+  return { ...apiTool(tool), defer_loading: true };
 }

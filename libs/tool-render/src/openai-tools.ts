@@ -42,6 +42,7 @@ export function openaiNativeDeferred(options: OpenaiDeferredOptions = {}): Conte
     placement: 'EndOfContext',
     discovery: 'NativeSearch',
     cacheImpact: 'PrefixStable',
+    redrawsAtBoundary: true,
     initialRender: (catalogue) => ({ segments: [], tools: deferredTools(catalogue, options) }),
     onToolLoad: () => undefined,
     onToolsChanged: (change) => ({ text: toolsChangedText(change) }),

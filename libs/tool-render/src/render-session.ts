@@ -13,6 +13,8 @@ export interface RenderSessionState {
   initial: InitialContext;
   /** Definitions by name as they were when `initial` was drawn. */
   drawn: Record<string, string>;
+  /** Tools that came later and were put behind `initial.tools`, by name. */
+  late: Record<string, unknown>;
   /** Names of loaded tools, in the order of the first load. */
   loaded: string[];
 }
@@ -27,6 +29,7 @@ export class RenderSession {
   readonly segments: string[];
   private initial: InitialContext;
   private drawn: ReadonlyMap<string, string>;
+  private readonly late: Map<string, unknown>;
   private readonly loaded = new Set<string>();
 
   /** With `loaded` (a failover from another strategy, say) these tools are shown again in this form. */
@@ -37,14 +40,15 @@ export class RenderSession {
   ) {
     this.initial = resumed.state?.initial ?? renderer.initialRender(catalogue);
     this.drawn = resumed.state ? new Map(Object.entries(resumed.state.drawn)) : definitions(catalogue);
+    this.late = new Map(Object.entries(resumed.state?.late ?? {}));
     this.segments = [...this.initial.segments];
     for (const name of resumed.state?.loaded ?? resumed.loaded ?? []) this.loaded.add(name);
     if (resumed.loaded) this.showLoaded();
   }
 
-  /** The `tools` of the request, for providers that take one; the same object until the front is drawn anew. */
+  /** The `tools` of the request, for providers that take one; until the front is drawn anew it only grows at the end. */
   get tools(): unknown[] | undefined {
-    return this.initial.tools;
+    return this.initial.tools && [...this.initial.tools, ...this.late.values()];
   }
 
   /** Names of the tools loaded so far that still exist, in load order. */
@@ -53,7 +57,12 @@ export class RenderSession {
   }
 
   get state(): RenderSessionState {
-    return { initial: this.initial, drawn: Object.fromEntries(this.drawn), loaded: [...this.loaded] };
+    return {
+      initial: this.initial,
+      drawn: Object.fromEntries(this.drawn),
+      late: Object.fromEntries(this.late),
+      loaded: [...this.loaded],
+    };
   }
 
   /** A message of the conversation. */
@@ -89,12 +98,19 @@ export class RenderSession {
       this.redraw(this.segments.slice(this.initial.segments.length));
       return undefined;
     }
+    for (const name of change.added) {
+      const tool = catalogue.get(name);
+      if (!tool || !this.renderer.lateTool || this.drawn.has(name) || this.late.has(name)) continue;
+      this.late.set(name, this.renderer.lateTool(tool));
+    }
     return this.append(this.renderer.onToolsChanged(change));
   }
 
   /** The history has been summed up: everything behind the front is dropped, what the model still needs is repeated. */
   compact(summary: string): void {
-    if (this.renderer.cacheImpact === 'PrefixStable') this.segments.splice(0, Infinity, ...this.initial.segments);
+    const { cacheImpact, redrawsAtBoundary = false } = this.renderer;
+    if (cacheImpact === 'PrefixStable' && !redrawsAtBoundary)
+      this.segments.splice(0, Infinity, ...this.initial.segments);
     else this.redraw([]);
     this.segments.push(this.renderer.formatMessage('user', summary));
     const change = changeBetween(this.drawn, definitions(this.catalogue));
@@ -118,6 +134,7 @@ export class RenderSession {
   private redraw(behind: readonly string[]): void {
     this.initial = this.renderer.initialRender(this.catalogue);
     this.drawn = definitions(this.catalogue);
+    this.late.clear();
     this.segments.splice(0, Infinity, ...this.initial.segments, ...behind);
   }
 

@@ -73,12 +73,19 @@ export interface ContextRenderer {
   readonly placement: Placement;
   readonly discovery: Discovery;
   readonly cacheImpact: CacheImpact;
+  /** Draws the front anew at compaction although it is stable in between, since new tools cannot be reached otherwise. */
+  readonly redrawsAtBoundary?: boolean;
   /** What stands before the conversation. */
   initialRender(catalogue: ToolCatalogue): InitialContext;
   /** What a load adds at the end; undefined where loading is not a thing. */
   onToolLoad(load: ToolLoad): ContextDelta | undefined;
   /** What a change of the tool set adds at the end; undefined where it is not told. */
   onToolsChanged(change: ToolSetChange): ContextDelta | undefined;
+  /**
+   * How a tool that came later is put behind the `tools` of the request, for providers that take references to tools
+   * and keep deferred ones out of what they cache.
+   */
+  lateTool?(tool: ToolView): unknown;
   /** A message of the conversation as this form writes it. */
   formatMessage(role: string, text: string): string;
   /** The result of a call as this form writes it. */

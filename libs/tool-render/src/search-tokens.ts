@@ -25,7 +25,11 @@ export function searchTerms(text: string): string[] {
     return ' ';
   });
   const parted = rest.replace(/([\p{Ll}\p{N}])(\p{Lu})/gu, '$1 $2').replace(/(\p{Lu})(\p{Lu}\p{Ll})/gu, '$1 $2');
-  for (const [word] of parted.toLowerCase().matchAll(WORD)) if (!STOP_WORDS.has(word)) terms.push(stem(word));
+  for (const [word] of parted
+    .toLowerCase()
+    .replace(/\be-mail/g, 'email')
+    .matchAll(WORD))
+    if (!STOP_WORDS.has(word)) terms.push(stem(word));
   return terms;
 }
 

@@ -1,5 +1,6 @@
 import { META_TOOL_NAMES, SEARCH_LIMIT } from './meta-tools.js';
 import { selectedNames } from './render-session.js';
+import { synonymsOf } from './search-synonyms.js';
 import { searchTerms } from './search-tokens.js';
 import { type ToolCatalogue, type ToolView, compareNames } from './tool-view.js';
 
@@ -18,6 +19,8 @@ const B = 0.75;
  * the query are worse than none: the model would load and try them.
  */
 const MIN_COVERAGE = 0.18;
+/** What another word for the same thing counts, compared with the word itself. */
+const SYNONYM = 0.4;
 
 interface Posting {
   tool: number;
@@ -77,20 +80,33 @@ export class ToolSearch {
     this.lengths.push(length);
   }
 
+  /** The weight of a term: the fewer tools have it, the more it says. */
+  private rarity(term: string): number {
+    const having = this.postings.get(term)?.length ?? 0;
+    return Math.log(1 + (this.names.length - having + 0.5) / (having + 0.5));
+  }
+
   private ranking(query: string): SearchHit[] {
-    const terms = new Set(searchTerms(query));
     const scores = new Map<number, { score: number; covered: number }>();
     let wanted = 0;
-    for (const term of terms) {
-      const postings = this.postings.get(term) ?? [];
-      const rarity = Math.log(1 + (this.names.length - postings.length + 0.5) / (postings.length + 0.5));
+    for (const term of new Set(searchTerms(query))) {
+      const rarity = this.rarity(term);
       wanted += rarity;
-      for (const { tool, weight } of postings) {
-        const long = 1 - B + (B * (this.lengths[tool] ?? 0)) / this.averageLength;
-        const part = scores.get(tool) ?? { score: 0, covered: 0 };
-        part.score += (rarity * weight * (K1 + 1)) / (weight + K1 * long);
-        part.covered += rarity;
-        scores.set(tool, part);
+      // A tool gets a word of the query once, by its best form.
+      const best = new Map<number, { score: number; covered: number }>();
+      for (const form of [term, ...synonymsOf(term)]) {
+        const factor = form === term ? 1 : SYNONYM;
+        for (const { tool, weight } of this.postings.get(form) ?? []) {
+          const long = 1 - B + (B * (this.lengths[tool] ?? 0)) / this.averageLength;
+          const score = (factor * this.rarity(form) * weight * (K1 + 1)) / (weight + K1 * long);
+          const covered = factor * rarity * Math.min(1, weight);
+          const known = best.get(tool);
+          if (!known || known.score < score) best.set(tool, { score, covered });
+        }
+      }
+      for (const [tool, { score, covered }] of best) {
+        const sum = scores.get(tool) ?? { score: 0, covered: 0 };
+        scores.set(tool, { score: sum.score + score, covered: sum.covered + covered });
       }
     }
     return [...scores]

@@ -19,7 +19,7 @@ const BRANCHING = new Set(['anyOf', 'oneOf', 'contains']);
 /** No model reads the failures of more unions than this; further ones keep the errors of their branches. */
 const MAX_UNIONS = 50;
 
-/** Turns the errors of ajv (with `verbose`) into issues, each place and reason once. */
+/** Turns the errors of ajv (with `verbose`) into issues, each place and reason once; `schema` is what ajv compiled. */
 export function issuesOf(errors: readonly ErrorObject[], schema: JsonSchema): SchemaIssue[] {
   const noise = branchErrors(errors, schema);
   const issues: SchemaIssue[] = [];
@@ -47,36 +47,34 @@ function branchErrors(errors: readonly ErrorObject[], schema: JsonSchema): Set<E
   for (const union of unions) {
     if (noise.has(union)) continue;
     if (++looked > MAX_UNIONS) break;
-    const from = branchPaths(union, schema);
+    const inside = branchSchemas(union, schema);
     for (const error of left) {
       if (error === union || !isWithin(error.instancePath, union.instancePath)) continue;
-      if (from.some((path) => isWithin(error.schemaPath, path))) noise.add(error);
+      if (inside.has(error.parentSchema) || isWithin(error.schemaPath, union.schemaPath)) noise.add(error);
     }
     left = left.filter((error) => !noise.has(error));
   }
   return noise;
 }
 
-/** The schema paths under which the branches of a union report: its own, and those of everything they refer to. */
-function branchPaths(union: ErrorObject, root: JsonSchema): string[] {
-  const paths = [union.schemaPath];
-  const open: unknown[] = Array.isArray(union.schema) ? [...(union.schema as unknown[])] : [union.schema];
-  const seen = new Set<string>();
+/**
+ * All schemas that the branches of a union consist of or refer to. By object, since the errors of a reference's target
+ * do not say in their path how the validation came there.
+ */
+function branchSchemas(union: ErrorObject, root: JsonSchema): Set<unknown> {
+  const found = new Set<unknown>();
+  const open: unknown[] = [union.schema].flat();
   for (let branch = open.pop(); branch !== undefined; branch = open.pop()) {
-    if (!isObject(branch)) continue;
+    if (!isObject(branch) || found.has(branch)) continue;
     for (const { schema } of walkSchema(branch)) {
       if (typeof schema === 'boolean') continue;
+      found.add(schema);
       for (const ref of [own(schema, '$ref'), own(schema, '$dynamicRef')]) {
-        if (typeof ref !== 'string' || seen.has(ref)) continue;
-        seen.add(ref);
-        const target = resolveLocal(root, ref);
-        if (!target) continue;
-        paths.push(ref === '#' ? '#' : ref, `#${target.pointer}`);
-        open.push(target.schema);
+        if (typeof ref === 'string') open.push(resolveLocal(root, ref)?.schema ?? true);
       }
     }
   }
-  return paths;
+  return found;
 }
 
 function isWithin(path: string, base: string): boolean {

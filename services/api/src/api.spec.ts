@@ -167,27 +167,32 @@ beforeAll(async () => {
       content: string;
     }[];
     const text = String(asked.at(-1)?.content);
-    const native = request.inlineToolsJson !== '';
+    const tools = request.inlineToolsJson !== '';
+    const dialect = text === 'as text' ? 'hermes' : 'native';
+    const native = tools && dialect === 'native';
     if (text === 'fail') throw new YardError('UNAVAILABLE', 'YM-LLM-EXHAUSTED', 'No provider answered.');
     context.send({
-      kind: { case: 'start', value: { provider: 'local', model: 'qwen3-7b', dialect: 'native', attempt: 1 } },
+      kind: { case: 'start', value: { provider: 'local', model: 'qwen3-7b', dialect, attempt: 1 } },
     });
     if (text === 'restart') {
       context.send({ kind: { case: 'delta', value: 'half' } });
       context.send({ kind: { case: 'attemptReset', value: { reason: 'reset' } } });
     }
-    for (const piece of ['You said ', `${text.length} letters`])
-      context.send({ kind: { case: 'delta', value: piece } });
+    const pieces =
+      dialect === 'native'
+        ? ['You said ', `${text.length} letters`]
+        : ['Let me look.\n<tool_', 'call>\n{"name": "look", "arguments": {"x": 1}}\n</tool_call>'];
+    for (const piece of pieces) context.send({ kind: { case: 'delta', value: piece } });
     const usage = { promptTokens: 3, completionTokens: 4 };
     const calls = native ? [{ index: 0, id: 'call_1', name: 'look', arguments: '{"x":1}' }] : [];
     const end = {
       finishReason: native ? 'tool_calls' : 'stop',
-      text: `You said ${text.length} letters`,
+      text: pieces.join(''),
       usage,
       calls,
       provider: 'local',
       model: 'qwen3-7b',
-      dialect: 'native',
+      dialect,
     };
     context.send({ kind: { case: 'end', value: end } });
   });
@@ -767,6 +772,19 @@ test('the official OpenAI client works: whole, streamed, with tools, with errors
     finish_reason: 'tool_calls',
     message: { tool_calls: [{ id: 'call_1', function: { name: 'look', arguments: '{"x":1}' } }] },
   });
+  // A model that writes its calls as text: the caller does not see the difference.
+  const asText = await client.chat.completions.create({ ...ask('as text'), tools });
+  expect(asText.choices[0]).toMatchObject({
+    finish_reason: 'tool_calls',
+    message: { content: 'Let me look.', tool_calls: [{ function: { name: 'look', arguments: '{"x":1}' } }] },
+  });
+  let streamed = '';
+  const names: string[] = [];
+  for await (const chunk of await client.chat.completions.create({ ...ask('as text'), tools, stream: true })) {
+    streamed += chunk.choices[0]?.delta.content ?? '';
+    for (const made of chunk.choices[0]?.delta.tool_calls ?? []) names.push(made.function!.name!);
+  }
+  expect([streamed, names]).toEqual(['Let me look.', ['look']]);
   const followed = await client.chat.completions.create({
     model: 'qwen3-7b',
     messages: [

@@ -39,7 +39,8 @@ const BothArguments: MethodDecorator = (target, key) => {
   Ctx()(target, key, 1);
 };
 
-const decorate = (pattern: MethodDecorator) => applyDecorators(pattern, BothArguments, UseFilters(RethrowFilter)) as never;
+const decorate = (pattern: MethodDecorator) =>
+  applyDecorators(pattern, BothArguments, UseFilters(RethrowFilter)) as never;
 
 /** Answers an operation: `(request, context) => answer`; of a streamed one `(request, context) => void`, with `context.send`. */
 export function Serves<Q extends DescMessage, A extends DescMessage>(

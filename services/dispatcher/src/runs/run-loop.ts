@@ -38,7 +38,8 @@ export interface LoopParts {
 export type LoopEnd = { kind: 'ended'; next: string | undefined } | { kind: 'parked' };
 
 /** Tries of a model request that nobody served (a router that restarts), before the run is handed to the queue again. */
-const ROUTER_TRIES = 6;
+const ROUTER_TRIES = 20;
+const LONGEST_ROUTER_WAIT_MS = 1_000;
 
 /**
  * The agent loop of one run: ask the model, run what it calls, tell it the results, until it calls nothing or a limit
@@ -319,7 +320,8 @@ export class RunLoop {
         // No answer was given yet, so asking again is safe: the router restarts, or its pod is gone.
         const again = failure.class === 'UNAVAILABLE' && ROUTER_GONE.has(failure.code) && attempt < ROUTER_TRIES;
         if (!again || session.signal.aborted) throw failure;
-        await pause(250 * 2 ** attempt, session.signal);
+        await pause(Math.min(LONGEST_ROUTER_WAIT_MS, 50 * 2 ** attempt) * (0.5 + Math.random()), session.waiting);
+        this.checkOwnership();
         if (session.signal.aborted) throw failure;
       }
     }

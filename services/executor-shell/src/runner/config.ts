@@ -31,7 +31,14 @@ export interface RunnerConfig {
   tenantDiskMb: number;
   jobs: { perTenant: number; leaseMs: number; maxMs: number; keepMs: number; logBytes: number };
   drainMs: number;
-  install: { enabled: boolean; policyFile: string | null; proxySocket: string | null; timeoutMs: number };
+  install: {
+    enabled: boolean;
+    policyFile: string | null;
+    proxySocket: string | null;
+    timeoutMs: number;
+    /** Run the command again after an install; its first run may have had effects, so this is off. */
+    runAgain: boolean;
+  };
   /** Ends the runner when its stdin closes: it must not outlive the executor that started it. */
   lifeline: boolean;
 }
@@ -83,6 +90,8 @@ export function readRunnerConfig(env: Readonly<Record<string, string | undefined
     throw new ConfigError(`${name('MODE')} must be auto, bwrap or pod.`);
   const socket = absolute(name('SOCKET'), env[name('SOCKET')]);
   const pids = number('PIDS_MAX', 1024, 8, 100_000);
+  if (flag('INSTALL', false) && optionalPath('INSTALL_POLICY_FILE') === null)
+    throw new ConfigError(`${name('INSTALL_POLICY_FILE')} is needed when ${name('INSTALL')} is true.`);
   return {
     socket,
     workspaces: absolute('YM_WORKSPACES', env['YM_WORKSPACES']),
@@ -122,6 +131,7 @@ export function readRunnerConfig(env: Readonly<Record<string, string | undefined
       policyFile: optionalPath('INSTALL_POLICY_FILE'),
       proxySocket: optionalPath('INSTALL_PROXY_SOCKET'),
       timeoutMs: number('INSTALL_TIMEOUT_MS', 120_000, 1000, 3_600_000),
+      runAgain: flag('INSTALL_RUN_AGAIN', false),
     },
     lifeline: flag('LIFELINE', false),
   };

@@ -69,8 +69,7 @@ export async function* runAttempt(
   let overdue: Overdue | undefined;
   const onCancel = (): void => stop.abort();
   plan.signal.addEventListener('abort', onCancel, { once: true });
-  const timeouts =
-    plan.firstTokenMs === undefined ? candidate.timeouts : { ...candidate.timeouts, firstTokenMs: plan.firstTokenMs };
+  const timeouts = { ...candidate.timeouts, firstTokenMs: plan.firstTokenMs ?? firstTokenLimitMs(plan) };
   const dog = new Watchdog(clock, timeouts, plan.deadlineAt, (why) => {
     overdue = why;
     stop.abort();
@@ -143,6 +142,12 @@ export async function* runAttempt(
   const last = stream.end();
   if (last.length > 0) yield last;
   return conclude(stream.answer(), base());
+}
+
+/** A server reads the prompt before it writes: long prompts get the time that takes. */
+function firstTokenLimitMs({ candidate, rendered }: AttemptPlan): number {
+  const { prefillTokensPerSecond: rate, timeouts } = candidate;
+  return timeouts.firstTokenMs + (rate === undefined ? 0 : ((rendered.promptTokens ?? 0) / rate) * 1000);
 }
 
 type Base = { status: number; usage: WireAnswer['usage']; firstTokenMs: number | undefined };

@@ -38,6 +38,8 @@ export interface Candidate {
   reasoningFallback: boolean;
   inlineThink: boolean;
   responsesFallback: boolean;
+  /** For servers on hardware of one's own: the first token may take so much longer as the prompt is long. */
+  prefillTokensPerSecond?: number;
   /** Tokens of prompt and answer together, if known. */
   contextTokens?: number;
   price?: Price;

@@ -294,9 +294,12 @@ describe('the sixteen faults of streams', () => {
   it('15: an outage is served by the other provider, probed seldom, and ends when the provider is back', async () => {
     deps = { ...deps, breakers: new CircuitBreakers(systemClock, { failures: 3, openMs: 400 }) };
     primary.script = failing(503, 'overloaded');
-    expectWhole(await ask(both()), 'second');
+    const opening = await ask(both());
+    expectWhole(opening, 'second');
+    // Nobody waits for an open circuit while another provider is there.
+    expect(opening.ms).toBeLessThan(300);
     const before = primary.requests.length;
-    const outageEnds = performance.now() + 1_000;
+    const outageEnds = performance.now() + 700;
     while (performance.now() < outageEnds) {
       const outcome = await ask(both());
       expectWhole(outcome, 'second');
@@ -515,6 +518,41 @@ describe('one request', () => {
     expectWhole(outcome, 'first');
     expect(outcome.result?.marks.turnsCut).toBe(2);
     expect(wishes).toEqual([{ moreThan: 0, keep: expect.closeTo(0.475, 3) }]);
+  });
+
+  it('an image goes to nobody who cannot see, and to the first who can', async () => {
+    const image = {
+      role: 'user' as const,
+      content: [{ type: 'image_url' as const, image_url: { url: 'data:image/png;base64,AA==' } }],
+    };
+    const render = () => ({ input: { messages: [image] }, turnsCut: 0 });
+    const blind = candidate(primary, 'first', { quirks: { vision: false } });
+    expectWhole(await ask([blind, candidate(fallback, 'second')], { render }), 'second');
+    const nobody = await ask([blind], { render });
+    expect(nobody.error?.error).toMatchObject({ class: 'INVALID', code: 'YM-LLM-UNSENDABLE' });
+    expect(primary.requests).toHaveLength(0);
+  });
+
+  it('a think tag that closes late turns the text before it into reasoning', async () => {
+    primary.script = (_request, connection) => {
+      connection.head(200);
+      connection.chunk(delta('I think so.'));
+      connection.chunk(delta('\n</think>\n\nYes.'));
+      connection.chunk(FINISH);
+      connection.end();
+    };
+    const outcome = await ask(both());
+    expect(outcome.text).toBe('Yes.');
+    expect(outcome.result).toMatchObject({ text: 'Yes.', reasoning: 'I think so.', marks: { inlineThink: true } });
+    expect(outcome.frames.map((frame) => frame.type)).toEqual([
+      'start',
+      'delta',
+      'attempt_reset',
+      'start',
+      'reasoning',
+      'delta',
+      'end',
+    ]);
   });
 
   it('hands an unreadable call back to be repaired', async () => {

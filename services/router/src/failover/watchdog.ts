@@ -4,7 +4,7 @@ import type { AttemptTimeouts } from './candidate.js';
 export type Overdue = 'first_token' | 'idle' | 'total' | 'deadline';
 
 /** After a finish reason only usage can follow; servers that forget to close are not waited for. */
-const AFTER_FINISH_MS = 2_000;
+const AFTER_FINISH_MS = 1_000;
 /** Heartbeats keep an answer alive, but not for ever without content. */
 const HEARTBEATS_ONLY = 4;
 

@@ -9,6 +9,7 @@ import type { AttemptRecord } from '../failover/frame.js';
 import { RetryBudgets } from '../failover/retry-budget.js';
 import { RouteMemory } from '../failover/route-memory.js';
 import type { FailoverDeps } from '../failover/run-chat.js';
+import { Egress } from './egress.js';
 import { UndiciTransport } from './undici-transport.js';
 
 /** What this process has learnt about its providers: cooling keys, open circuits, routes that do not exist. */
@@ -17,6 +18,7 @@ export class FailoverState implements OnApplicationShutdown {
   readonly deps: FailoverDeps;
   readonly keys = new DeadlineBoard();
   readonly breakers: CircuitBreakers;
+  private readonly egress: Egress;
   private readonly transport: UndiciTransport;
 
   constructor(@Inject(LOGGER) log: Logger, @Inject(HEALTH) health: Health, config: RouterConfig) {
@@ -33,7 +35,8 @@ export class FailoverState implements OnApplicationShutdown {
       buckets: [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120],
       registers: [health.metrics],
     });
-    this.transport = new UndiciTransport({ connectionsPerOrigin: config.connections });
+    this.egress = new Egress(config.connections);
+    this.transport = new UndiciTransport({ dispatcherFor: (...args) => this.egress.dispatcherFor(...args) });
     this.breakers = new CircuitBreakers(systemClock);
     this.deps = {
       clock: systemClock,
@@ -62,5 +65,6 @@ export class FailoverState implements OnApplicationShutdown {
 
   async onApplicationShutdown(): Promise<void> {
     await this.transport.close();
+    await this.egress.close();
   }
 }

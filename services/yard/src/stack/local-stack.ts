@@ -2,14 +2,23 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Bus, ensureTopology } from '@yardmaster/bus';
 import { connectRedis, loadFunctions } from '@yardmaster/conversation';
-import { BUILT_IN_EXECUTORS, BUCKETS, redisUsers, tenantId } from '@yardmaster/contracts';
+import {
+  apiKeyEntryName,
+  BUILT_IN_EXECUTORS,
+  BUCKETS,
+  mintApiKey,
+  redisUsers,
+  ROLES,
+  tenantId,
+} from '@yardmaster/contracts';
 import { type NatsServer, natsTable, type RedisServer, startNats, startRedis } from '@yardmaster/local-stack';
-import { newApiKey } from './api-key.js';
-import { serviceEntry, stackFile, type StackFile, stateFolder } from './checkout.js';
+import { serviceEntry, type StackFile, stateFolder } from './checkout.js';
 import type { FoundModel } from './model-search.js';
 import { ServiceProcess } from './service-process.js';
 
 export interface StackOptions {
+  /** Folder for data, logs, secrets and workspaces; `.yard` in the checkout unless said otherwise. */
+  state?: string;
   model: FoundModel;
   /** Preferred API port; another one is taken when it is in use. */
   apiPort?: number;
@@ -45,6 +54,7 @@ const SERVICES: readonly { name: string; redis: boolean; executor?: string }[] =
 
 /** All of Yardmaster on this machine: real nats-server and redis-server with generated logins, and every service. */
 export class LocalStack {
+  readonly state: string;
   private readonly processes = new Map<string, ServiceProcess>();
   private stopped: Promise<void> | undefined;
 
@@ -53,11 +63,13 @@ export class LocalStack {
     readonly nats: NatsServer,
     readonly redis: RedisServer,
     readonly file: StackFile,
-  ) {}
+  ) {
+    this.state = options.state ?? stateFolder();
+  }
 
   /** Starts everything; on any failure what was started is ended again. */
   static async start(options: StackOptions): Promise<LocalStack> {
-    const state = stateFolder();
+    const state = options.state ?? stateFolder();
     for (const folder of ['data', 'logs', 'secrets', 'workspaces'])
       mkdirSync(join(state, folder), { recursive: true, mode: 0o700 });
     const kinds = options.executors ?? BUILT_IN_EXECUTORS;
@@ -67,11 +79,11 @@ export class LocalStack {
       startRedis({ users: redisUsers(), dir: join(state, 'data', 'redis') }),
     ]);
     options.onProgress({ what: 'nats-server, redis-server', state: 'ready', ms: performance.now() - began });
-    const key = newApiKey(tenantId(DEMO_TENANT));
+    const key = await mintApiKey(tenantId(DEMO_TENANT), { name: 'local stack', roles: [...ROLES] });
     const file: StackFile = {
       pid: process.pid,
       api_url: '',
-      api_key: key.text,
+      api_key: key.key,
       nats_url: nats.urlFor('setup'),
       redis_url: redis.urlFor('bootstrap'),
       console_url: '',
@@ -92,7 +104,7 @@ export class LocalStack {
   }
 
   /** Streams, buckets, Redis functions, and the key of the demo tenant: what an installation does once. */
-  private async setUp(kinds: readonly string[], key: ReturnType<typeof newApiKey>): Promise<void> {
+  private async setUp(kinds: readonly string[], key: Awaited<ReturnType<typeof mintApiKey>>): Promise<void> {
     const bus = await Bus.connect({ url: this.nats.url, ...this.nats.login('setup'), log: silent });
     try {
       const report = await ensureTopology(bus, {
@@ -102,12 +114,14 @@ export class LocalStack {
       });
       for (const problem of report.problems)
         this.options.onProgress({ what: 'streams', state: 'note', words: problem });
-      await bus.kv(BUCKETS.tenants).put(key.entryName, new TextEncoder().encode(JSON.stringify(key.entry)));
+      await bus
+        .kv(BUCKETS.tenants)
+        .put(apiKeyEntryName(tenantId(DEMO_TENANT), key.entry.id), JSON.stringify(key.entry));
     } finally {
       await bus.close();
     }
     await this.loadFunctions();
-    writeFileSync(join(stateFolder(), 'config.yaml'), this.options.model.yaml, { mode: 0o600 });
+    writeFileSync(join(this.state, 'config.yaml'), this.options.model.yaml, { mode: 0o600 });
   }
 
   /** Runs at every start of Redis: without an append-only file its functions are gone with it. */
@@ -138,7 +152,7 @@ export class LocalStack {
       name,
       entry: serviceEntry(service.name),
       env: this.environment(service, index),
-      log: join(stateFolder(), 'logs', `${name}.log`),
+      log: join(this.state, 'logs', `${name}.log`),
       onReady: (line) => {
         this.file.services[name] = line.pid;
         if (service.name === 'api' && index === 0 && line.api_url !== undefined) {
@@ -161,19 +175,19 @@ export class LocalStack {
       ...withoutOurs(process.env),
       YM_NATS_URL: nats.url,
       YM_NATS_USER: user,
-      YM_NATS_PASSWORD_FILE: secretFile(`nats-${user}`, nats.login(user).pass),
+      YM_NATS_PASSWORD_FILE: this.secretFile(`nats-${user}`, nats.login(user).pass),
       ...(service.redis
         ? {
             YM_REDIS_URL: redis.url,
             YM_REDIS_USER: service.name,
-            YM_REDIS_PASSWORD_FILE: secretFile(
+            YM_REDIS_PASSWORD_FILE: this.secretFile(
               `redis-${service.name}`,
               decodeURIComponent(new URL(redis.urlFor(service.name)).password),
             ),
           }
         : {}),
-      YM_CONFIG: join(stateFolder(), 'config.yaml'),
-      YM_WORKSPACES: join(stateFolder(), 'workspaces'),
+      YM_CONFIG: join(this.state, 'config.yaml'),
+      YM_WORKSPACES: join(this.state, 'workspaces'),
       YM_LOG_LEVEL: options.logLevel ?? 'info',
       YM_PARENT_PID: String(process.pid),
       YM_HOST: '127.0.0.1',
@@ -186,13 +200,19 @@ export class LocalStack {
     };
   }
 
+  private secretFile(name: string, secret: string): string {
+    const file = join(this.state, 'secrets', name);
+    writeFileSync(file, secret, { mode: 0o600 });
+    return file;
+  }
+
   get pids(): ReadonlyMap<string, number | undefined> {
     return new Map([...this.processes].map(([name, child]) => [name, child.pid]));
   }
 
   private writeFile(): void {
     if (this.stopped === undefined)
-      writeFileSync(stackFile(), `${JSON.stringify(this.file, null, 2)}\n`, { mode: 0o600 });
+      writeFileSync(join(this.state, 'dev.json'), `${JSON.stringify(this.file, null, 2)}\n`, { mode: 0o600 });
   }
 
   /** Services first, in the reverse of their order, so that nothing in flight loses who it waits for; then the servers. */
@@ -201,7 +221,7 @@ export class LocalStack {
   }
 
   private async end(): Promise<void> {
-    rmSync(stackFile(), { force: true });
+    rmSync(join(this.state, 'dev.json'), { force: true });
     const order = SERVICES.map(({ name }) => name).reverse();
     for (const name of order)
       await Promise.all(
@@ -210,17 +230,11 @@ export class LocalStack {
           .map(([, child]) => child.stop(SERVICE_GRACE_MS)),
       );
     await Promise.all([this.nats.stop(), this.redis.stop()]);
-    rmSync(join(stateFolder(), 'secrets'), { recursive: true, force: true });
+    rmSync(join(this.state, 'secrets'), { recursive: true, force: true });
   }
 }
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
-
-function secretFile(name: string, secret: string): string {
-  const file = join(stateFolder(), 'secrets', name);
-  writeFileSync(file, secret, { mode: 0o600 });
-  return file;
-}
 
 /** Variables of an outer Yardmaster would mislead the services of this stack; keys of providers pass. */
 function withoutOurs(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {

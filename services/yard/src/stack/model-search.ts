@@ -84,20 +84,19 @@ export async function findModel(
 }
 
 export interface DemoModel {
-  /** Speaks native tool calls, and fails now and then on purpose. */
-  nativeUrl: string;
-  /** Writes calls as XML text. */
-  xmlUrl: string;
+  /** Base URL of its OpenAI-compatible API. */
+  url: string;
 }
 
-/** Two demo providers, so that a failover from a native to an XML one can be seen in the sample. */
-function demoConfig(demo: DemoModel): string {
+/** One server under two names, with and without native tool calls: so a failover between the dialects can be seen. */
+function demoConfig({ url }: DemoModel): string {
+  const server = { base_url: url, auth: 'none', demo: true, models: ['demo'] };
   return stringify({
     providers: {
-      'demo-native': { kind: 'openai', base_url: `${demo.nativeUrl}/v1`, auth: 'none', native_tools: true, demo: true },
-      'demo-xml': { kind: 'llamacpp', base_url: `${demo.xmlUrl}/v1`, auth: 'none', native_tools: false, demo: true },
+      'demo-native': { kind: 'openai', ...server, native_tools: true },
+      'demo-xml': { kind: 'openai', ...server, native_tools: false },
     },
-    routing: { default_model: 'demo', providers: ['demo-native', 'demo-xml'], retries: 1, backoff_ms: 50 },
+    routing: { default_model: 'demo', providers: ['demo-native', 'demo-xml'], retries: 0, backoff_ms: 50 },
     agents: {
       native: { model: 'demo', providers: ['demo-native'] },
       xml: { model: 'demo', providers: ['demo-xml'] },

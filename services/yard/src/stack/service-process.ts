@@ -75,6 +75,8 @@ export class ServiceProcess {
       stdio: ['ignore', 'pipe', 'pipe'],
       detached: true,
     });
+    // A failpoint is for the first process: the one that follows must get through.
+    delete this.options.env['YM_FAILPOINT'];
     this.child = child;
     this.ready = undefined;
     this.lastWords = [];

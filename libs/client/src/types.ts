@@ -1,0 +1,190 @@
+import type { ErrorClass, Role } from '@yardmaster/contracts';
+
+/** The API's objects, as they travel: names and values unchanged. */
+export type RunState =
+  'queued' | 'running' | 'waiting_approval' | 'cancelling' | 'completed' | 'failed' | 'cancelled' | 'incomplete';
+
+export type TerminalState = 'completed' | 'failed' | 'cancelled' | 'incomplete';
+
+export const isTerminal = (state: RunState): state is TerminalState =>
+  state === 'completed' || state === 'failed' || state === 'cancelled' || state === 'incomplete';
+
+export interface Usage {
+  prompt_tokens: number;
+  completion_tokens: number;
+  cached_tokens: number;
+  total_tokens: number;
+  cost_usd: number;
+}
+
+export interface Run {
+  id: string;
+  object: 'run';
+  state: RunState;
+  conversation_id: string;
+  agent: string | null;
+  model: string | null;
+  output?: string;
+  error?: { class: ErrorClass; code: string; message: string; details?: Record<string, unknown> };
+  /** Why it is incomplete. */
+  reason?: string;
+  cancel_reason?: string;
+  usage: Usage;
+  steps: number;
+  created_at: string | null;
+  started_at: string | null;
+  updated_at: string | null;
+  ended_at: string | null;
+  metadata: Record<string, unknown>;
+}
+
+export type ContentPart =
+  { type: 'text'; text: string } | { type: 'image_url'; image_url: { url: string; detail?: string } };
+
+export interface StartRunRequest {
+  input: string | ContentPart[];
+  conversation_id?: string;
+  agent?: string;
+  model?: string;
+  system?: string;
+  temperature?: number;
+  max_output_tokens?: number;
+  tool_choice?: 'auto' | 'none' | 'required' | { name: string };
+  response_format?: Record<string, unknown>;
+  tools?: string[];
+  tool_dispatcher?: 'auto' | 'native' | 'xml';
+  render?: string;
+  limits?: { max_iterations?: number; max_tokens?: number; max_cost_usd?: number; timeout_s?: number };
+  on_busy?: 'enqueue' | 'reject' | 'interrupt';
+  workspace?: string;
+  metadata?: Record<string, unknown>;
+}
+
+/** An event of a run; one without `id` is not stored (text as it is written, output as it comes). */
+export interface RunEvent {
+  id?: number;
+  type: string;
+  run_id: string;
+  at: string;
+  data: Record<string, unknown>;
+}
+
+export interface Page<T> {
+  items: T[];
+  next_cursor: string | null;
+}
+
+export interface Approval {
+  run_id: string;
+  call: string;
+  tool: string;
+  arguments: unknown;
+  args_hash: string;
+  effect: 'read' | 'idempotent' | 'unsafe';
+  state: 'waiting' | 'approved' | 'denied';
+  reason: string | null;
+  decided_by: string | null;
+  expires_at: string | null;
+}
+
+export interface Decision {
+  decision: 'approve' | 'deny';
+  /** Of the approval that was read: the decision is about exactly these arguments. */
+  args_hash: string;
+  reason?: string;
+  remember?: 'call' | 'session' | 'always';
+}
+
+export interface Conversation {
+  id: string;
+  object: 'conversation';
+  created_at: string;
+  messages: number;
+  bytes: number;
+  active_run: string | null;
+  compacted_up_to: number | null;
+}
+
+/** A message of the history in its stored form. */
+export type ConversationItem = { seq: number; type: string } & Record<string, unknown>;
+
+export interface Tool {
+  name: string;
+  description: string;
+  parameters: Record<string, unknown>;
+  kind: string;
+  effect: 'read' | 'idempotent' | 'unsafe';
+  category: 'read' | 'write' | 'execute' | 'network';
+  timeout_ms: number;
+  state: 'active' | 'deprecated' | 'retired';
+  version: number;
+  hash: string;
+  shared: boolean;
+  aliases: string[];
+  always_ask: boolean;
+}
+
+export type PutTool = Pick<Tool, 'description' | 'parameters' | 'kind' | 'effect' | 'category'> &
+  Partial<Pick<Tool, 'timeout_ms' | 'state' | 'aliases' | 'always_ask'>> & {
+    search_hints?: string[];
+    dispatch?: Record<string, unknown>;
+  };
+
+export interface Provider {
+  name: string;
+  kind: string;
+  base_url: string;
+  /** The built-in scripted model. */
+  demo: boolean;
+  capabilities: { native_tools: boolean; vision: boolean; embeddings: boolean };
+  health: string;
+  until: string | null;
+  keys: { hash: string; health: string; until: string | null }[];
+  models: string[];
+}
+
+export interface PlanRequest {
+  model?: string;
+  agent?: string;
+  providers?: string[];
+  model_fallbacks?: Record<string, string[]>;
+  tools?: string[];
+  tool_dispatcher?: 'auto' | 'native' | 'xml';
+  images?: boolean;
+  conversation_id?: string;
+}
+
+export interface Plan {
+  candidates: {
+    provider: string;
+    model: string;
+    dialect: string;
+    usable: boolean;
+    reason: string | null;
+    origin: string | null;
+  }[];
+  warnings: string[];
+}
+
+export interface ApiKey {
+  id: string;
+  name: string;
+  roles: Role[];
+  created_at: string;
+  expires_at: string | null;
+}
+
+export interface Me {
+  tenant: string;
+  key: { id: string; name: string; roles: Role[] };
+  runs: Record<RunState, number>;
+}
+
+export interface ErrorMeaning {
+  code: string;
+  class: ErrorClass;
+  status: number;
+  title: string;
+  means: string;
+  remedy: string;
+}

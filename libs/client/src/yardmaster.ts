@@ -1,0 +1,186 @@
+import type { Role } from '@yardmaster/contracts';
+import { type CallOptions, type ClientOptions, Http } from './http.js';
+import { paged } from './paging.js';
+import { Runs, signalOf } from './runs.js';
+import type {
+  ApiKey,
+  Conversation,
+  ConversationItem,
+  ErrorMeaning,
+  Me,
+  Page,
+  Plan,
+  PlanRequest,
+  Provider,
+  PutTool,
+  Tool,
+} from './types.js';
+
+interface PageRequest {
+  limit?: number;
+  cursor?: string;
+}
+
+const at = (path: string, ...ids: string[]) => [path, ...ids.map(encodeURIComponent)].join('/');
+
+/** The API of one Yardmaster, as one key sees it. */
+export class Yardmaster {
+  readonly runs: Runs;
+  readonly conversations: Conversations;
+  readonly tools: Tools;
+  readonly providers: Providers;
+  readonly keys: Keys;
+  private readonly http: Http;
+
+  constructor(options: ClientOptions) {
+    this.http = new Http(options);
+    this.runs = new Runs(this.http);
+    this.conversations = new Conversations(this.http);
+    this.tools = new Tools(this.http);
+    this.providers = new Providers(this.http);
+    this.keys = new Keys(this.http);
+  }
+
+  /** Whose key is this, and how many runs are in which state? */
+  me(options?: CallOptions): Promise<Me> {
+    return this.http.json({ method: 'GET', path: '/v1/me', ...signalOf(options) });
+  }
+
+  async models(options?: CallOptions): Promise<{ id: string; owned_by: string }[]> {
+    const request = { method: 'GET', path: '/v1/models', ...signalOf(options) } as const;
+    return (await this.http.json<{ data: { id: string; owned_by: string }[] }>(request)).data;
+  }
+
+  /** What an error code means and what to do. Throws NOT_FOUND. */
+  explain(code: string, options?: CallOptions): Promise<ErrorMeaning> {
+    return this.http.json({ method: 'GET', path: at('/errors', code), ...signalOf(options) });
+  }
+
+  /** Is the server ready? Answers what is not. */
+  async ready(options?: CallOptions): Promise<{ status: string; failed: Record<string, string> }> {
+    return this.http.json({ method: 'GET', path: '/readyz', ...signalOf(options) });
+  }
+}
+
+export class Conversations {
+  constructor(private readonly http: Http) {}
+
+  create(options?: CallOptions): Promise<Conversation> {
+    return this.http.json({ method: 'POST', path: '/v1/conversations', body: {}, ...signalOf(options) });
+  }
+
+  get(id: string, options?: CallOptions): Promise<Conversation> {
+    return this.http.json({ method: 'GET', path: at('/v1/conversations', id), ...signalOf(options) });
+  }
+
+  page(query: PageRequest = {}, options?: CallOptions): Promise<Page<Conversation>> {
+    return this.http.json({ method: 'GET', path: '/v1/conversations', query: { ...query }, ...signalOf(options) });
+  }
+
+  list(options?: CallOptions): AsyncGenerator<Conversation, void, void> {
+    return paged((cursor) => this.page(cursor === undefined ? {} : { cursor }, options));
+  }
+
+  /** Throws CONFLICT while a run has it. */
+  delete(id: string, options?: CallOptions): Promise<void> {
+    return this.http.json({ method: 'DELETE', path: at('/v1/conversations', id), ...signalOf(options) });
+  }
+
+  /** All messages, oldest first. */
+  messages(id: string, options?: CallOptions): AsyncGenerator<ConversationItem, void, void> {
+    const path = `${at('/v1/conversations', id)}/messages`;
+    return paged((after) => this.http.json({ method: 'GET', path, query: { after }, ...signalOf(options) }));
+  }
+
+  /** Lets a summary stand for everything up to a message; a model writes it when none is given. */
+  compact(
+    id: string,
+    request: { up_to_seq: number; summary?: string; model?: string },
+    options?: CallOptions,
+  ): Promise<Conversation & { summary: string }> {
+    const path = `${at('/v1/conversations', id)}/compact`;
+    return this.http.json({ method: 'POST', path, body: request, ...signalOf(options) });
+  }
+}
+
+export class Tools {
+  constructor(private readonly http: Http) {}
+
+  page(query: PageRequest = {}, options?: CallOptions): Promise<Page<Tool>> {
+    return this.http.json({ method: 'GET', path: '/v1/tools', query: { ...query }, ...signalOf(options) });
+  }
+
+  list(options?: CallOptions): AsyncGenerator<Tool, void, void> {
+    return paged((cursor) => this.page(cursor === undefined ? {} : { cursor }, options));
+  }
+
+  get(name: string, options?: CallOptions): Promise<Tool> {
+    return this.http.json({ method: 'GET', path: at('/v1/tools', name), ...signalOf(options) });
+  }
+
+  put(name: string, tool: PutTool, options?: CallOptions): Promise<Tool> {
+    return this.http.json({ method: 'PUT', path: at('/v1/tools', name), body: tool, ...signalOf(options) });
+  }
+
+  delete(name: string, options?: CallOptions): Promise<void> {
+    return this.http.json({ method: 'DELETE', path: at('/v1/tools', name), ...signalOf(options) });
+  }
+
+  async search(query: string, limit?: number, options?: CallOptions): Promise<{ score: number; tool: Tool }[]> {
+    const request = {
+      method: 'GET',
+      path: '/v1/tools/search',
+      query: { q: query, limit },
+      ...signalOf(options),
+    } as const;
+    return (await this.http.json<Page<{ score: number; tool: Tool }>>(request)).items;
+  }
+
+  /** Would these arguments be accepted? */
+  validate(
+    name: string,
+    args: Record<string, unknown>,
+    options?: CallOptions,
+  ): Promise<{ ok: true; arguments: Record<string, unknown> } | { ok: false; message: string }> {
+    const path = `${at('/v1/tools', name)}/validate`;
+    return this.http.json({ method: 'POST', path, body: { arguments: args }, repeatable: true, ...signalOf(options) });
+  }
+}
+
+export class Providers {
+  constructor(private readonly http: Http) {}
+
+  list(options?: CallOptions): Promise<{ default_model: string | null; items: Provider[] }> {
+    return this.http.json({ method: 'GET', path: '/v1/providers', ...signalOf(options) });
+  }
+
+  /** Where would this request go, and why? */
+  plan(request: PlanRequest, options?: CallOptions): Promise<Plan> {
+    const path = '/v1/providers/plan';
+    return this.http.json({ method: 'POST', path, body: request, repeatable: true, ...signalOf(options) });
+  }
+}
+
+export class Keys {
+  constructor(private readonly http: Http) {}
+
+  async list(tenant: string, options?: CallOptions): Promise<ApiKey[]> {
+    const request = { method: 'GET', path: `${at('/v1/tenants', tenant)}/keys`, ...signalOf(options) } as const;
+    return (await this.http.json<Page<ApiKey>>(request)).items;
+  }
+
+  /** The key's text is in this answer and nowhere else. */
+  create(
+    tenant: string,
+    request: { name: string; roles?: Role[]; expires_in_s?: number },
+    options?: CallOptions,
+  ): Promise<ApiKey & { key: string }> {
+    const path = `${at('/v1/tenants', tenant)}/keys`;
+    return this.http.json({ method: 'POST', path, body: request, ...signalOf(options) });
+  }
+
+  revoke(tenant: string, id: string, options?: CallOptions): Promise<void> {
+    const path = `${at('/v1/tenants', tenant)}/keys/${encodeURIComponent(id)}`;
+    return this.http.json({ method: 'DELETE', path, ...signalOf(options) });
+  }
+}
