@@ -12,6 +12,7 @@ import {
   readParameters,
 } from './parameter-block.js';
 import { readJson } from './read-json.js';
+import { mayStillChange } from './tolerant-json.js';
 import { type Dialect } from './types.js';
 
 const FUNCTION_OPEN = /<function\s{0,2}=\s{0,2}["']?([^<>"'\n]{1,128})["']?\s{0,2}>/iy;
@@ -24,7 +25,6 @@ const LEAD = /(?:[^<>{}[\]`]{1,120})?(?:```[\w-]{0,20}[ \t]{0,8}\r?\n?)?\s{0,16}
 const FENCE_END = /`{3,}[ \t]*/y;
 /** A few words between the JSON and the close tag. */
 const TAIL = /[^<]{1,120}(?=<)/y;
-const LOOK_AHEAD = 64;
 
 /** A call block, or the finding that it is none. Nothing is handed out before `commit`. */
 export type CallBlock = { kind: 'text'; end: number } | { kind: 'block'; end: number; commit: () => void };
@@ -221,7 +221,7 @@ export class CallBlockReader {
         });
       }
       if (reading.status === 'bad') {
-        if (!this.final && (reading.end ?? reading.at) > text.length - LOOK_AHEAD) return 'need';
+        if (!this.final && mayStillChange(reading, text)) return 'need';
         return failed(reading.at, reading.message, reading.end);
       }
       repairs.push(...reading.repairs);

@@ -36,7 +36,7 @@ export function readJsonText(text: string): JsonReading {
   if (reading.status !== 'ok') return reading;
   return skipBlank(text, reading.end) >= text.length
     ? reading
-    : { status: 'bad', at: reading.end, message: 'more text after the end of the JSON' };
+    : { status: 'bad', at: reading.end, seen: text.length, message: 'more text after the end of the JSON' };
 }
 
 function dropForbiddenKeys(value: unknown): void {
