@@ -7,6 +7,7 @@ const BENCHES: Record<string, () => Promise<{ bench: Bench }>> = {
   bus: () => import('./bus.ts'),
   render: () => import('./render.ts'),
   toolcalls: () => import('./toolcalls.ts'),
+  shell: () => import('./shell.ts'),
   validate: () => import('./validate.ts'),
 };
 
