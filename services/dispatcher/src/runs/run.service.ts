@@ -6,6 +6,7 @@ import { Runs, type RunMessage, StartRunSchema, subjects, type TenantId, YardErr
 import { BUS, LOGGER, type Logger, PlatformConfigFile } from '@yardmaster/service-kit';
 import { DispatcherConfig } from '../config.js';
 import { ApprovalPolicy } from './approval-policy.js';
+import { Hooks } from './hooks.js';
 import { ModelCall } from './model-call.js';
 import { RunCommands } from './commands.js';
 import { RunEvents } from './run-events.js';
@@ -32,6 +33,7 @@ export class RunService {
     private readonly model: ModelCall,
     private readonly round: ToolRound,
     private readonly approvals: ApprovalPolicy,
+    private readonly hooks: Hooks,
   ) {}
 
   /** From now on every run is handed back at its next durable step. */
@@ -94,7 +96,7 @@ export class RunService {
         return await this.fail(session, YardError.from(error));
       }
       const loop = new RunLoop(
-        { config: this.config, model: this.model, round: this.round, approvals: this.approvals },
+        { config: this.config, model: this.model, round: this.round, approvals: this.approvals, hooks: this.hooks },
         session,
         plan,
         resumed,
