@@ -375,6 +375,24 @@ function placesOf(file: readonly string[], block: readonly string[]): number[] {
   return found;
 }
 
+/** As `placesOf`, the order of the lines aside: swapped lines may make the text that of another block. */
+function placesInAnyOrder(file: readonly string[], block: readonly string[]): number[] {
+  const wanted = [...block].sort().join('\n');
+  const first = new Set(block);
+  const found: number[] = [];
+  for (let at = 0; at + block.length <= file.length; at++) {
+    if (!first.has(file[at]!)) continue;
+    if (
+      file
+        .slice(at, at + block.length)
+        .sort()
+        .join('\n') === wanted
+    )
+      found.push(at);
+  }
+  return found;
+}
+
 /** Draws one trial, or nothing when the draw is one whose truth is undefined. */
 export function draw(random: Random, sources: readonly Source[]): Trial | undefined {
   const source = pick(random, sources);
@@ -475,7 +493,7 @@ export function draw(random: Random, sources: readonly Source[]): Trial | undefi
   const file = keys(text);
   const sent = keys(oldString);
   const own = absent ? -1 : keys(content.slice(0, line).join('\n')).length;
-  const places = placesOf(file, sent);
+  const places = kinds.includes('lines swapped') ? placesInAnyOrder(file, sent) : placesOf(file, sent);
   if (places.some((place) => place !== own)) {
     if (absent || placesOf(file, keys(block.join('\n'))).length < 2) return undefined;
   }

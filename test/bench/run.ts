@@ -5,7 +5,9 @@ import type { Bench, Row } from './report.ts';
 
 const BENCHES: Record<string, () => Promise<{ bench: Bench }>> = {
   bus: () => import('./bus.ts'),
+  render: () => import('./render.ts'),
   toolcalls: () => import('./toolcalls.ts'),
+  validate: () => import('./validate.ts'),
 };
 
 const { values, positionals } = parseArgs({

@@ -53,28 +53,29 @@ export const bench: Bench = async function* ({ quick }) {
   ];
   for (const { name, corpus, least, peerRatio, searchRatio } of speeds) {
     const size = corpus.reduce((sum, text) => sum + text.length, 0);
-    const speed = (parse: Parser) => size / 1e6 / bestSeconds(() => corpus.forEach((text) => parse(text)), rounds);
-    const value = speed(ours);
-    yield row(name, value, 'MB/s', { target: `>= ${least} MB/s`, ok: value >= least });
-    const naive = speed(search);
-    yield row(`${name}, search for the close tag`, naive, 'MB/s', {
-      against: 'ours / search',
-      ratio: value / naive,
-      ...(searchRatio === undefined ? {} : { target: `ours >= ${searchRatio}x`, ok: value >= searchRatio * naive }),
-    });
-    if (searchRepair) {
-      const repaired = speed(searchRepair);
-      yield row(`${name}, search and jsonrepair`, repaired, 'MB/s', {
-        against: 'ours / search and jsonrepair',
-        ratio: value / repaired,
-      });
+    const parsers: [string, Parser][] = [
+      ['ours', ours],
+      ['search', search],
+    ];
+    if (searchRepair) parsers.push(['search and jsonrepair', searchRepair]);
+    if (peer) parsers.push(['@ai-sdk-tool/parser', peer.parser(TOOLS)]);
+    // In turns, so that a busy moment of the machine does not fall on one of them alone.
+    const best = new Map<string, number>();
+    for (let round = 0; round < 3 * rounds; round++) {
+      for (const [who, parse] of parsers) {
+        const speed = size / 1e6 / bestSeconds(() => corpus.forEach((text) => parse(text)), 1, 0.03);
+        best.set(who, Math.max(best.get(who) ?? 0, speed));
+      }
     }
-    if (peer) {
-      const theirs = speed(peer.parser(TOOLS));
-      yield row(`${name}, @ai-sdk-tool/parser`, theirs, 'MB/s', {
-        against: 'ours / @ai-sdk-tool/parser',
+    const value = best.get('ours')!;
+    yield row(name, value, 'MB/s', { target: `>= ${least} MB/s`, ok: value >= least });
+    for (const [who, theirs] of best) {
+      if (who === 'ours') continue;
+      const wanted = who === 'search' ? searchRatio : who === '@ai-sdk-tool/parser' ? peerRatio : undefined;
+      yield row(`${name}, ${who}`, theirs, 'MB/s', {
+        against: `ours / ${who}`,
         ratio: value / theirs,
-        ...(peerRatio === undefined ? {} : { target: `ours >= ${peerRatio}x`, ok: value >= peerRatio * theirs }),
+        ...(wanted === undefined ? {} : { target: `ours >= ${wanted}x`, ok: value >= wanted * theirs }),
       });
     }
   }

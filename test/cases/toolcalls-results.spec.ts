@@ -2,10 +2,10 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { suite } from './suites/toolcalls-results.ts';
 
-const FILE = new URL('./toolcalls/results.json', import.meta.url);
+const FILES = ['results.json', 'own-results.json'].map((name) => new URL(`./toolcalls/${name}`, import.meta.url));
 
 describe('what is sent back to models', () => {
-  it('every committed case holds', async () => {
+  it.each(FILES)('every committed case holds', async (FILE) => {
     const content: unknown = JSON.parse(readFileSync(FILE, 'utf8'));
     const failed = [];
     let count = 0;

@@ -141,7 +141,10 @@ function isPlanLimit(
   // With a 5xx the status says that the server is at fault; words alone do not outweigh it.
   if (status >= 500 || status === 408 || facts.text === '') return false;
   if (dashscope && status === 429 && !/free/i.test(facts.text)) return false;
-  const daily = /per[ -]?(day|week|month)\b|\b[TR]PD\b|\/ ?(day|week|month)\b|per 86400|ByDay\b/i.test(facts.text);
+  const daily =
+    /per[ -]?(day|week|month)\b|\b(daily|weekly|monthly)\b|\b[TR]PD\b|\/ ?(day|week|month)\b|per 86400|ByDay\b/i.test(
+      facts.text,
+    );
   if (SHORT_WINDOW.test(facts.text) && !daily) return false;
   // Google uses one text for the minute and the day; without a quota id it is the shorter one.
   if (facts.codes.includes('resource_exhausted'))

@@ -64,7 +64,7 @@ export const OVERFLOW_TEXT = [
   /(prompt|input|message|conversation|request)s? (is|are|was) too long/i,
   /(prompt|input) too long/i,
   /(prompt|input)( length)? exceeds? (the )?(max|limit|model)/i,
-  /input (token count|length)[^.]{0,60}(exceed|should be|must be)/i,
+  /(input|prompt) (token count|length)[^.]{0,60}(exceed|should be|must be)|maximum number of (input |prompt )?tokens allowed/i,
   /`?inputs`? tokens? \+ `?max_new_tokens`? must be|`?inputs`? must have (less|fewer|at most)[^.]{0,20}tokens/i,
   /longer than the model'?s? (maximum |max )?context|model('?s)? (token|context|input) limit/i,
   /too many (input |prompt )?tokens/i,
@@ -84,6 +84,7 @@ export const PLAN_TEXT = [
   /(reach|exceed|exhaust|hit|used)[a-z]*[^.]{0,50}(spend(ing)?|budget|billing|usage|monthly|weekly|daily)[ -]?(hard )?(limit|cap|window|quota|allowance|included|credit)/i,
   /exceeded your (current|monthly|daily|weekly) (quota|included)|(free|trial) (tier |quota |period )?(has )?(been )?(exhausted|expired|used up)/i,
   /\b(tokens|requests|calls|messages|images)? ?per[ -]?(day|week|month)\b|\b[RT]PD\b|\/ ?(day|week|month)\b|per 86400|ByDay\b/i,
+  /\b(daily|weekly|monthly) (quota|usage|allowance|limit|cap|credits?|requests?|tokens?)\b/i,
   /\d+[- ]hours? (usage|limit|window|quota)|usage limits?\b|subscription (has )?expired|(plan|package) (has )?expired/i,
 ];
 export const SHORT_WINDOW = /per[ -]?(second|minute|min)\b|\/ ?(s|sec|second|minute|min)\b|\b[TR]P[MS]\b|concurren/i;
@@ -96,7 +97,7 @@ export const MODEL_TEXT = [
   /(unknown|invalid|unsupported|no such|unrecognized|nonexistent|not found the|not a valid) (model|deployment)\b/i,
   /^model: /im,
   /(deployment|endpoint)s? [^.\n]{0,60}(not found|does not exist|doesn'?t exist|found that support|not available)|no (allowed )?(endpoints?|providers?|models?) (are )?(found|available|loaded)/i,
-  /(does not|doesn'?t|not) support (tool|function)|(tool|function)[ -]?(use|calling|calls?|choice)`? (is |are )?(not|un)[ -]?(support|available)/i,
+  /(does not|doesn'?t|not) support (tool|function)|\btools? (is|are) (not|un)[ -]?support|(tool|function)[ -]?(use|calling|calls?|choice)`? (is |are )?(not|un)[ -]?(support|available)/i,
   /(do(es)? not|don'?t|no) (have )?access to (the )?(model|\S+ model)|plan does not include|not in(cluded in)? (your|the)( current)?( subscription)? plan/i,
   /on-demand throughput isn.t supported/i,
 ];

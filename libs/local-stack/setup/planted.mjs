@@ -38,11 +38,11 @@ if (spec !== undefined)
   PLANTED.push(['clean: a spec that imports testkit', spec, `export * from '@yardmaster/testkit';`, undefined]);
 
 let wrong = 0;
-// nx lints what declares the target; a project that forgets it would never be looked at.
+// A project without a type is one that no rule of the boundaries speaks of.
 for (const file of globSync('{libs,services}/*/package.json', { cwd: root })) {
   const { nx } = JSON.parse(readFileSync(`${root}/${file}`, 'utf8'));
-  if (nx?.targets?.lint !== undefined && nx.tags?.some((tag) => tag.startsWith('type:'))) continue;
-  console.log(`${file}: "nx" needs a "type:" tag and the targets build, lint and test (copy those of libs/guard)`);
+  if (['type:', 'scope:'].every((kind) => nx?.tags?.some((tag) => tag.startsWith(kind)))) continue;
+  console.log(`${file}: "nx" needs the tags "type:…" and "scope:…" (see those of libs/guard)`);
   wrong++;
 }
 

@@ -85,11 +85,13 @@ export interface StartedServer {
 }
 
 const temporary = new Set<string>();
+let removesAtExit = false;
 
 function temporaryFolder(name: string): string {
   const dir = mkdtempSync(join(tmpdir(), `yardmaster-${name}-`));
   // A server that was killed and not started again has no guardian any more to do this.
-  if (temporary.size === 0) process.once('exit', () => temporary.forEach(tryToRemove));
+  if (!removesAtExit) process.once('exit', () => temporary.forEach(tryToRemove));
+  removesAtExit = true;
   temporary.add(dir);
   return dir;
 }

@@ -1,6 +1,6 @@
 import { toAlignment, type Match, type Matches, type OldLines } from './candidates.js';
 import type { Alignment } from './alignment.js';
-import { boundaryDoubt, disagreement, marginHolds } from './guards.js';
+import { boundaryDoubt, disagreement, isIdentified, marginHolds } from './guards.js';
 import { isGeneric } from './fold.js';
 import { reorderedPlace } from './reorder.js';
 import { tokenOverlap } from './similarity.js';
@@ -62,7 +62,9 @@ export function decide(view: TextView, old: OldLines, matches: Matches, hint: nu
   // A wrong word needs several right ones beside it, or it is simply another thing.
   const doubt =
     boundaryDoubt(best, old, sequence) ??
-    (own.rightWords < 3 * own.wrongWords ? 'too little of old_string is at this place' : undefined);
+    (own.wrongWords > 0 && (own.rightWords < 3 * own.wrongWords || !isIdentified(best, old, sequence))
+      ? 'what differs is what would tell this place from others'
+      : undefined);
   const near = hint === undefined ? undefined : Math.abs(line(best) - hint);
 
   if (

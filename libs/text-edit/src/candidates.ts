@@ -3,7 +3,7 @@ import { alignBlanks, type Alignment, type Group } from './alignment.js';
 import { foldedKey } from './fold.js';
 import { linesOf } from './lines.js';
 import { planOf, type Plan } from './plan.js';
-import { distanceBound, letterCounts } from './similarity.js';
+import { BUCKETS, countLetters } from './similarity.js';
 import type { LineSequence, TextView } from './text-view.js';
 
 /** A place that resembles the old text. */
@@ -61,6 +61,8 @@ export const PAIR_FLOOR = 0.6;
 const SHOW_FLOOR = 0.5;
 const MAX_PLACES = 300;
 const BAND = 3;
+/** In files of more lines than this, places too unlike to be written are not looked for. */
+const LARGE = 2000;
 
 /** Stops the search when the time is over or the caller gave up. */
 export type Clock = () => boolean;
@@ -92,35 +94,121 @@ export function findMatches(view: TextView, old: OldLines, expired: Clock): Matc
     if (match.score >= SHOW_FLOOR) list.push(match);
   };
 
-  for (const probe of probes) {
-    const exact = sequence.index.get(old.keys[probe]!);
-    if (exact) for (const at of exact) evaluate(probe, at);
-  }
+  const hits = new Hits(width, old.keys.length);
+  probes.forEach((probe, bit) => {
+    for (const at of sequence.index.get(old.keys[probe]!) ?? []) hits.add(bit, probe, at, old.keys[probe]!.length);
+  });
+  for (const hit of hits.strongest(1, 0).slice(0, MAX_PLACES)) evaluate(hit.probe, hit.at);
   const best = list.reduce((max, match) => Math.max(max, match.score), 0);
-  // A rival matters from 0.10 below the best; what the probes may miss of their part is the rest over their share.
-  const floor = Math.max(0.5, 1 - (1 - Math.max(SHOW_FLOOR, best - 0.12)) / coverage);
-  const hits: { probe: number; at: readonly number[]; weight: number }[] = [];
-  const counts = sequence.counts();
-  for (const probe of probes) {
+  // A rival matters from 0.10 below the best. Its whole loss is then bounded, so of the probes at least `needed` must
+  // lose no more than `1 - floor` each: the rest of them alone would lose more than all may.
+  const loss = 1 - Math.max(sequence.keys.length > LARGE ? 0.68 : SHOW_FLOOR, best - 0.1);
+  const shares = probes.map((probe) => old.keys[probe]!.length / old.size).sort((a, b) => b - a);
+  const needed = Math.min(3, Math.max(1, Math.floor(probes.length / 2)));
+  const certain = coverage - shares.slice(0, needed - 1).reduce((sum, share) => sum + share, 0);
+  const floor = Math.max(0.5, 1 - loss / certain);
+  const distinctKeys = sequence.distinct();
+  const letters = new Uint8Array(BUCKETS);
+  // Whoever is hit by `needed` probes is hit by one of these; the others are then looked at where those hit.
+  const scanned = probes.length - needed + 1;
+  probes.forEach((probe, bit) => {
+    if (bit >= scanned) return;
     const key = old.keys[probe]!;
-    const letters = letterCounts(key);
-    let n = 0;
-    for (const [other, at] of sequence.index) {
+    countLetters(key, letters.fill(0), 0);
+    const last = distinctKeys.from(Math.floor(key.length / floor) + 1);
+    for (let i = distinctKeys.from(Math.ceil(key.length * floor)); i < last && !overflow; i++) {
+      const other = distinctKeys.keys[i]!;
       const longer = Math.max(key.length, other.length);
-      const allowed = longer * (1 - floor);
-      n++;
-      if (Math.abs(key.length - other.length) > allowed || other === key) continue;
-      if (distanceBound(letters, counts[n - 1]!) > allowed) continue;
+      const allowed = Math.floor(longer * (1 - floor));
+      if (!distinctKeys.canBeWithin(letters, i, allowed) || other === key) continue;
       const units = aligner.distance(probe, other);
-      if (units <= allowed) hits.push({ probe, at, weight: (1 - units / longer) * key.length });
-      if ((n & 255) === 0 && expired()) overflow = true;
+      if (units <= allowed)
+        for (const at of distinctKeys.at[i]!) hits.add(bit, probe, at, (1 - units / longer) * key.length);
+      if ((i & 255) === 0 && expired()) overflow = true;
     }
-    if (overflow) break;
-  }
-  hits.sort((a, b) => b.weight - a.weight);
-  for (const hit of hits) for (const at of hit.at) evaluate(hit.probe, at);
+  });
+  probes.forEach((probe, bit) => {
+    if (bit < scanned) return;
+    const key = old.keys[probe]!;
+    for (const at of hits.inStep(probe)) {
+      const other = sequence.keys[at];
+      if (other === undefined || other === key) continue;
+      const longer = Math.max(key.length, other.length);
+      const units = aligner.distance(probe, other);
+      if (units <= Math.floor(longer * (1 - floor))) hits.add(bit, probe, at, (1 - units / longer) * key.length);
+    }
+  });
+  for (const hit of hits.strongest(needed, (1 - loss - (1 - coverage)) * old.size)) evaluate(hit.probe, hit.at);
   list.sort((a, b) => b.score - a.score || a.pairs[0]!.at - b.pairs[0]!.at);
   return { list: distinct(list, old), overflow };
+}
+
+interface Hit {
+  probe: number;
+  at: number;
+}
+
+/** Hits of probes, gathered by where the old text would begin. */
+class Hits {
+  private readonly count: number;
+  private readonly masks: Uint16Array;
+  private readonly weights: Float32Array;
+  private readonly best: Float32Array;
+  private readonly hits: (Hit | undefined)[];
+
+  constructor(width: number, count: number) {
+    this.count = count;
+    const size = width + count + 2 * BAND;
+    this.masks = new Uint16Array(size);
+    this.weights = new Float32Array(size);
+    this.best = new Float32Array(size);
+    this.hits = new Array<Hit | undefined>(size);
+  }
+
+  add(bit: number, probe: number, at: number, weight: number): void {
+    const start = at - probe + this.count + BAND;
+    this.masks[start]! |= 1 << bit;
+    this.weights[start]! += weight;
+    if (weight <= this.best[start]!) return;
+    this.best[start] = weight;
+    this.hits[start] = { probe, at };
+  }
+
+  /** Where a probe would stand at the places hit so far, a few lines more or less. */
+  inStep(probe: number): Set<number> {
+    const found = new Set<number>();
+    for (let start = BAND; start < this.masks.length - BAND; start++) {
+      if (this.masks[start] === 0) continue;
+      for (let near = start - BAND; near <= start + BAND; near++) found.add(near - this.count - BAND + probe);
+    }
+    return found;
+  }
+
+  /**
+   * The best hit of every place where enough probes hit in step, a few lines more or less, and weigh enough together;
+   * strongest first.
+   */
+  strongest(needed: number, least: number): Hit[] {
+    const found: { hit: Hit; weight: number }[] = [];
+    for (let start = BAND; start < this.masks.length - BAND; start++) {
+      const hit = this.hits[start];
+      if (!hit) continue;
+      let mask = 0;
+      let weight = 0;
+      for (let near = start - BAND; near <= start + BAND; near++) {
+        mask |= this.masks[near]!;
+        weight += this.weights[near]!;
+      }
+      if (weight >= least && bits(mask) >= needed) found.push({ hit, weight });
+    }
+    return found.sort((a, b) => b.weight - a.weight || a.hit.at - b.hit.at).map(({ hit }) => hit);
+  }
+}
+
+function bits(mask: number): number {
+  let count = 0;
+  for (let rest = mask; rest !== 0; rest &= rest - 1) count++;
+  return count;
 }
 
 /** The alignment of a match in lines of the texts, blank lines included. */
@@ -167,7 +255,7 @@ function chooseProbes(old: OldLines, sequence: LineSequence): { probes: number[]
   const probes: number[] = [];
   let covered = 0;
   for (const i of order) {
-    if (probes.length >= 3 && (covered >= old.size * 0.55 || probes.length >= 10)) break;
+    if (probes.length >= 3 && (covered >= old.size * 0.7 || probes.length >= 10)) break;
     probes.push(i);
     covered += old.keys[i]!.length;
   }
@@ -175,12 +263,13 @@ function chooseProbes(old: OldLines, sequence: LineSequence): { probes: number[]
 }
 
 class Aligner {
+  private readonly old: OldLines;
+  private readonly sequence: LineSequence;
   private readonly cache: Map<string, number>[];
 
-  constructor(
-    private readonly old: OldLines,
-    private readonly sequence: LineSequence,
-  ) {
+  constructor(old: OldLines, sequence: LineSequence) {
+    this.old = old;
+    this.sequence = sequence;
     this.cache = old.keys.map(() => new Map<string, number>());
   }
 

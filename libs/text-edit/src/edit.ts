@@ -49,7 +49,8 @@ export async function finishEdit(
   const skip = (pass: Pass, reason: string) => skipped.push({ pass, name: PASS_NAMES[pass], reason });
   let result = begun.result;
   if (begun.open && begun.prepared && result.status !== 'found') {
-    result = await bySyntax(text, request, begun.prepared, result, options, skip);
+    // Places that resemble the text about equally are not told apart by their tokens alone.
+    if (result.status !== 'ambiguous') result = await bySyntax(text, request, begun.prepared, result, options, skip);
     options.signal?.throwIfAborted();
     if (result.status !== 'found') result = await byMeaning(begun.prepared, result, options, skip);
     options.signal?.throwIfAborted();

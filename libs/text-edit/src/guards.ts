@@ -140,6 +140,37 @@ export function disagreement(match: Match, old: OldLines, sequence: LineSequence
   return { weight, wrongWords, rightWords: right.size };
 }
 
+/**
+ * Whether the place is identified in spite of wrong words: by a line that is the same and stands in the file only once,
+ * or because no other line of the file has the words around the wrong ones.
+ */
+export function isIdentified(match: Match, old: OldLines, sequence: LineSequence): boolean {
+  for (const pair of match.pairs) {
+    const key = old.keys[pair.old]!;
+    if (pair.similarity === 1 && key.length >= 8 && !isGeneric(key) && sequence.index.get(key)!.length === 1)
+      return true;
+  }
+  for (const pair of match.pairs) {
+    if (pair.similarity === 1) continue;
+    const own = tokenize(old.keys[pair.old]!);
+    const other = tokenize(sequence.keys[pair.at]!);
+    if (own.length !== other.length) continue;
+    const wrong = own.map((token, i) => token !== other[i]);
+    if (!own.some((token, i) => wrong[i] && !isSlip(token, other[i]!))) continue;
+    for (const key of sequence.distinct().keys) {
+      if (key === sequence.keys[pair.at]) continue;
+      // A cheap look first: most lines begin or end otherwise.
+      if (!wrong[0] && !key.startsWith(own[0]!)) continue;
+      if (!wrong.at(-1) && !key.endsWith(own.at(-1)!)) continue;
+      const tokens = tokenize(key);
+      if (tokens.length === own.length && tokens.every((token, i) => wrong[i] || token === own[i])) return false;
+    }
+    // The same line in other places identifies none of them.
+    if (sequence.index.get(sequence.keys[pair.at]!)!.length > 1) return false;
+  }
+  return true;
+}
+
 /** A letter or two wrong, as typing and remembering make them. */
 function isSlip(a: string, b: string): boolean {
   const longer = Math.max(a.length, b.length);

@@ -1,4 +1,5 @@
 export { unifiedDiff } from './diff.js';
+export { createEditEngine, type EditEngine } from './edit-engine.js';
 export { applyEdit, findEdit } from './edit.js';
 export { createSyntaxEngine } from './syntax-engine.js';
 export {

@@ -99,7 +99,8 @@ function nearest(
 ): SyntaxPlace | undefined {
   if (hint === undefined) return undefined;
   const order = places.map((place, i) => ({ place, away: Math.abs(lines[i]! - hint) })).sort((a, b) => a.away - b.away);
-  return order[0]!.away < order[1]!.away && order[0]!.away <= 200 ? order[0]!.place : undefined;
+  // They differ in comments or layout, so the hint must name one and no other be near it.
+  return order[0]!.away <= 5 && order[1]!.away >= 30 ? order[0]!.place : undefined;
 }
 
 /** Pass 7: puts the candidates in the order of their meaning. It never writes: vectors cannot tell `loadUser` from `deleteUser`. */

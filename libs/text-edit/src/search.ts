@@ -121,15 +121,7 @@ function stages(
       exact: true,
       confidence: 1,
       normalisations: [],
-      places: () =>
-        occurrences(view.lf, form.exactOld).map((at) => {
-          const splice = exactSplice(view, at, form.exactOld, form.exactNew);
-          return {
-            line: view.lineOfLf(at),
-            end: splice.end,
-            splice: () => ({ splice, reindented: false, contradictory: false }),
-          };
-        }),
+      places: () => exactPlaces(view, form),
     },
     {
       exact: false,
@@ -162,6 +154,26 @@ function stages(
   ];
 }
 
+function exactPlaces(view: TextView, form: Form): Place[] {
+  const found = occurrences(view.lf, form.exactOld);
+  // Indented text inside a deeper indentation is the line with other blanks, and is to be re-indented as such.
+  const inside = (at: number) => /^[ \t]/.test(form.exactOld) && at > 0 && /[ \t]/.test(view.lf[at - 1]!);
+  if (
+    found.length > 0 &&
+    found.every(inside) &&
+    wholeLinePlaces(view, view.raw(), form.oldText, collapseBlanks).length > 0
+  )
+    return [];
+  return found.map((at) => {
+    const splice = exactSplice(view, at, form.exactOld, form.exactNew);
+    return {
+      line: view.lineOfLf(at),
+      end: splice.end,
+      splice: () => ({ splice, reindented: false, contradictory: false }),
+    };
+  });
+}
+
 function choose(
   view: TextView,
   request: EditRequest,
@@ -176,7 +188,11 @@ function choose(
   let reported = pass;
   if (places.length > 1 && request.replaceAll !== true) {
     const nearest = nearestTo(places, hint);
-    if (!nearest) return ambiguous(view, places, pass, hint);
+    if (!nearest || hint === undefined) return ambiguous(view, places, pass, hint);
+    // The same lines with other blanks may stand nearer still: then the hint and the text contradict each other.
+    const loose = wholeLinePlaces(view, view.folded(), form.oldText, foldedKey);
+    if (loose.some((place) => Math.abs(place.first - hint) < Math.abs(nearest.line - hint)))
+      return ambiguous(view, places, pass, hint);
     chosen = [nearest];
     reported = 4;
   }

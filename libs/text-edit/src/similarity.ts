@@ -7,25 +7,17 @@ export function similarity(a: string, b: string): number {
   return longer === 0 ? 1 : 1 - distance(a, b) / longer;
 }
 
-const BUCKETS = 16;
+export const BUCKETS = 32;
 
-/** Counts of characters in a few buckets: half of the difference of two counts never exceeds the Levenshtein distance. */
-export function letterCounts(text: string): Uint16Array {
-  const counts = new Uint16Array(BUCKETS);
-  for (let i = 0; i < text.length; i++) counts[text.charCodeAt(i) & (BUCKETS - 1)]!++;
-  return counts;
-}
-
-/** A lower bound of the Levenshtein distance from two letter counts. */
-export function distanceBound(a: Uint16Array, b: Uint16Array): number {
-  let more = 0;
-  let less = 0;
-  for (let i = 0; i < BUCKETS; i++) {
-    const difference = a[i]! - b[i]!;
-    if (difference > 0) more += difference;
-    else less -= difference;
+/**
+ * Counts the characters of a text in a few buckets: what one text has more of than another is a lower bound of their
+ * Levenshtein distance. Counts end at 255, which only makes the bound smaller.
+ */
+export function countLetters(text: string, counts: Uint8Array, offset: number): void {
+  for (let i = 0; i < text.length; i++) {
+    const bucket = offset + (text.charCodeAt(i) & (BUCKETS - 1));
+    if (counts[bucket]! < 255) counts[bucket]!++;
   }
-  return Math.max(more, less);
 }
 
 /** Tokens for comparing and merging: words, runs of blanks, single other characters. */

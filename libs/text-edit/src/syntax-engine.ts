@@ -1,4 +1,4 @@
-import { Worker } from 'node:worker_threads';
+import { createThread } from './thread.js';
 import type { SyntaxEngine, SyntaxPlace } from './types.js';
 
 const GRAMMARS: Record<string, string> = {
@@ -31,12 +31,6 @@ const GRAMMARS: Record<string, string> = {
 /** Formats in which layout alone carries meaning: their errors are counted, but tokens say nothing about a place. */
 const LAYOUT_ONLY = new Set(['yaml', 'yml']);
 
-interface Waiting {
-  resolve: (value: unknown) => void;
-  reject: (error: Error) => void;
-  timer: NodeJS.Timeout;
-}
-
 /**
  * Syntax trees by web-tree-sitter in a thread that starts with the first call and never keeps the process alive.
  * A call that takes longer than `timeoutMs` (10 000 when absent) or ends the thread rejects; the next one starts anew.
@@ -44,50 +38,9 @@ interface Waiting {
 export function createSyntaxEngine({ timeoutMs = 10_000 }: { timeoutMs?: number } = {}): SyntaxEngine & {
   close(): Promise<void>;
 } {
-  const waiting = new Map<number, Waiting>();
-  let worker: Worker | undefined;
-  let last = 0;
-
-  const stop = (error: Error) => {
-    void worker?.terminate();
-    worker = undefined;
-    for (const [id, { reject, timer }] of waiting) {
-      clearTimeout(timer);
-      waiting.delete(id);
-      reject(error);
-    }
-  };
-  const start = () => {
-    // From source the thread runs the .ts file by type stripping.
-    const started = new Worker(
-      new URL(import.meta.url.endsWith('.ts') ? './syntax-worker.ts' : './syntax-worker.js', import.meta.url),
-    );
-    started.unref();
-    started.on('message', ({ id, value, error }: { id: number; value?: unknown; error?: string }) => {
-      const entry = waiting.get(id);
-      if (!entry) return;
-      waiting.delete(id);
-      clearTimeout(entry.timer);
-      if (waiting.size === 0) started.unref();
-      if (error === undefined) entry.resolve(value);
-      else entry.reject(new Error(error));
-    });
-    started.on(
-      'error',
-      (error) => worker === started && stop(error instanceof Error ? error : new Error(String(error))),
-    );
-    started.on('exit', () => worker === started && stop(new Error('the syntax thread ended')));
-    return started;
-  };
+  const thread = createThread('syntax-worker');
   const call = (operation: 'find' | 'errors', grammar: string, content: string, fragment: string) =>
-    new Promise<unknown>((resolve, reject) => {
-      const thread = (worker ??= start());
-      thread.ref();
-      const id = ++last;
-      const timer = setTimeout(() => stop(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
-      waiting.set(id, { resolve, reject, timer });
-      thread.postMessage({ id, operation, grammar, content, fragment });
-    });
+    thread.call({ operation, grammar, content, fragment }, timeoutMs);
 
   return {
     async find(path, content, fragment) {
@@ -100,11 +53,7 @@ export function createSyntaxEngine({ timeoutMs = 10_000 }: { timeoutMs?: number 
       const grammar = GRAMMARS[endingOf(path)];
       return grammar === undefined ? undefined : ((await call('errors', grammar, content, '')) as number);
     },
-    async close() {
-      const thread = worker;
-      stop(new Error('the syntax engine was closed'));
-      await thread?.terminate();
-    },
+    close: () => thread.close(),
   };
 }
 

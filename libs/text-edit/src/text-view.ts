@@ -1,5 +1,5 @@
 import { collapseBlanks, fold } from './fold.js';
-import { letterCounts } from './similarity.js';
+import { BUCKETS, countLetters } from './similarity.js';
 
 /** Line end of one line. */
 export type Eol = '' | '\n' | '\r\n';
@@ -9,6 +9,7 @@ export type Eol = '' | '\n' | '\r\n';
  * re-joined from lines, so what stands outside an edit cannot change. Offsets are UTF-16 units and count a leading BOM.
  */
 export class TextView {
+  readonly content: string;
   /** Line contents without line ends. */
   readonly lines: string[];
   /** Offset of the first unit of each line; one more entry for the end of the text. */
@@ -22,7 +23,8 @@ export class TextView {
   private rawCache: LineSequence | undefined;
   private foldedCache: LineSequence | undefined;
 
-  constructor(readonly content: string) {
+  constructor(content: string) {
+    this.content = content;
     this.bomLength = content.charCodeAt(0) === 0xfeff ? 1 : 0;
     const body = this.bomLength ? content.slice(1) : content;
     this.hasCrlf = body.includes('\r\n');
@@ -121,7 +123,7 @@ export class LineSequence {
   readonly numbers: number[] = [];
   readonly keys: string[] = [];
   readonly index = new Map<string, number[]>();
-  private countsCache: Uint16Array[] | undefined;
+  private distinctCache: DistinctKeys | undefined;
 
   constructor(lines: readonly string[], keyOf: (line: string) => string) {
     for (let i = 0; i < lines.length; i++) {
@@ -136,9 +138,49 @@ export class LineSequence {
     }
   }
 
-  /** Letter counts of every key of the index, in its order. */
-  counts(): Uint16Array[] {
-    return (this.countsCache ??= Array.from(this.index.keys(), letterCounts));
+  /** The different keys, shortest first, with what a quick comparison needs. */
+  distinct(): DistinctKeys {
+    return (this.distinctCache ??= new DistinctKeys(this.index));
+  }
+}
+
+/** The different keys of a sequence by length, with the counts of their letters in a few buckets. */
+export class DistinctKeys {
+  readonly keys: string[];
+  readonly at: number[][];
+  private readonly counts: Uint8Array;
+
+  constructor(index: ReadonlyMap<string, number[]>) {
+    this.keys = [...index.keys()].sort((a, b) => a.length - b.length);
+    this.at = this.keys.map((key) => index.get(key)!);
+    this.counts = new Uint8Array(this.keys.length * BUCKETS);
+    this.keys.forEach((key, i) => countLetters(key, this.counts, i * BUCKETS));
+  }
+
+  /** Position of the first key with at least so many units. */
+  from(length: number): number {
+    let low = 0;
+    let high = this.keys.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.keys[middle]!.length < length) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  /** Whether a key can be within a Levenshtein distance of the text with these letter counts. */
+  canBeWithin(letters: Uint8Array, key: number, distance: number): boolean {
+    const { counts } = this;
+    let more = 0;
+    let less = 0;
+    for (let i = 0, at = key * BUCKETS; i < BUCKETS; i++, at++) {
+      const difference = letters[i]! - counts[at]!;
+      if (difference > 0) {
+        if ((more += difference) > distance) return false;
+      } else if ((less -= difference) > distance) return false;
+    }
+    return true;
   }
 }
 

@@ -1,5 +1,5 @@
 import { alignBlanks, type Alignment, type Group } from './alignment.js';
-import { foldedKey, isBlank, keyWithOffsets } from './fold.js';
+import { foldedKey, isBlank, isGeneric, keyWithOffsets } from './fold.js';
 import { linesOf } from './lines.js';
 import { mergeLine } from './merge-line.js';
 import type { LineSequence, TextView } from './text-view.js';
@@ -62,12 +62,16 @@ export function fragmentPlaces(view: TextView, oldText: string): FragmentPlace[]
   const sequence = view.folded();
   const places: FragmentPlace[] = [];
   const head = keys[0];
-  if (head === undefined || keys.join('').length < 4) return places;
+  if (head === undefined || keys.join('').length < 4 || keys.every(isGeneric)) return places;
+  // Text that is indented begins a line; it is no part from the middle of one.
+  const begins = /^[ \t]/.test(oldText);
   const tail = keys.at(-1)!;
+  if (keys.slice(1, -1).some((key) => !sequence.index.has(key))) return places;
   for (let i = 0; i + keys.length <= sequence.keys.length; i++) {
     const line = sequence.keys[i]!;
     if (keys.length === 1) {
       for (let at = line.indexOf(head); at >= 0; at = line.indexOf(head, at + 1)) {
+        if (begins && at > 0) break;
         if (!cutsWord(line, at) && !cutsWord(line, at + head.length))
           places.push(place(view, sequence, i, at, i, at + head.length));
       }
@@ -76,6 +80,7 @@ export function fragmentPlaces(view: TextView, oldText: string): FragmentPlace[]
     if (!line.endsWith(head) || !sequence.keys[i + keys.length - 1]!.startsWith(tail)) continue;
     if (!keys.slice(1, -1).every((key, k) => sequence.keys[i + 1 + k] === key)) continue;
     const from = line.length - head.length;
+    if (begins && from > 0) continue;
     if (cutsWord(line, from) || cutsWord(sequence.keys[i + keys.length - 1]!, tail.length)) continue;
     places.push(place(view, sequence, i, from, i + keys.length - 1, tail.length));
   }

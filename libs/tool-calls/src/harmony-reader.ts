@@ -1,6 +1,7 @@
 import { type AnswerSink } from './answer-sink.js';
 import { skipBlank } from './json-scan.js';
 import { readJson } from './read-json.js';
+import { mayStillChange } from './tolerant-json.js';
 
 const MARK = /<\|(start|channel|message|constrain|end|call|return)\|>/g;
 const MARK_HERE = /<\|(?:start|channel|message|constrain|end|call|return)\|>/y;
@@ -104,6 +105,7 @@ export class HarmonyReader {
       return text.length;
     }
     if (reading.status === 'bad') {
+      if (!final && mayStillChange(reading, text)) return 'need';
       MARK_HERE.lastIndex = start;
       if (MARK_HERE.test(text)) {
         // A tool without parameters may be called with no content at all.

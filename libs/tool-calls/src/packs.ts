@@ -2,7 +2,7 @@ import { type AnswerSink } from './answer-sink.js';
 import { shapeCalls } from './call-shape.js';
 import { skipBlank } from './json-scan.js';
 import { readJson } from './read-json.js';
-import { readTolerant } from './tolerant-json.js';
+import { mayStillChange, readTolerant } from './tolerant-json.js';
 import { type Dialect } from './types.js';
 
 const TOKEN = /<[|｜](\/?[\w▁.-]{1,40})[|｜]>/y;
@@ -72,6 +72,7 @@ export function readTokenMark(
     );
     return text.length;
   }
+  if (reading.status === 'bad' && !final && mayStillChange(reading, text)) return 'need';
   NEXT_CALL_END.lastIndex = reading.status === 'ok' ? reading.end : (reading.end ?? reading.at);
   const closing = NEXT_CALL_END.exec(text);
   if (!closing && !final) return 'need';

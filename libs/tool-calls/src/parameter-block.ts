@@ -1,4 +1,5 @@
 import { readJson } from './read-json.js';
+import { mayStillChange } from './tolerant-json.js';
 import { skipBlank } from './json-scan.js';
 import { callCloseAt, isPartialMark } from './marks.js';
 
@@ -149,7 +150,7 @@ function jsonArguments(text: string, start: number, final: boolean): BlockReadin
   const reading = readJson(text, start);
   if (reading.status === 'cut') return final ? reading : { status: 'need' };
   if (reading.status === 'bad') {
-    return !final && reading.at > text.length - 64 ? { status: 'need' } : reading;
+    return !final && mayStillChange(reading, text) ? { status: 'need' } : reading;
   }
   const after = skipBlank(text, reading.end);
   if (!final && (after >= text.length || isPartialMark(text, after))) return { status: 'need' };

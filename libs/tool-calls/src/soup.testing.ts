@@ -159,6 +159,10 @@ export const answer = (): fc.Arbitrary<string> => {
     json.map((args) => `<|tool_call_begin|>functions.a:0<|tool_call_argument_begin|>${args}<|tool_call_end|>`),
     json.map((args) => `<｜tool▁call▁begin｜>a<｜tool▁sep｜>${args}<｜tool▁call▁end｜>`),
     json.map((args) => `[TOOL_CALLS][{"name":"a","arguments":${args}}]`),
+    json.map((args) => `<tool_call>{"name":"a","arguments":{"k":"\\q ${args.replaceAll('"', '\\"')}"}}</tool_call>`),
+    json.map(
+      (args) => `<|channel|>commentary to=functions.a<|message|>{"k":"\\q ${args.replaceAll('"', '\\"')}"}<|call|>`,
+    ),
     soup(6).map((thought) => `<think>${thought}</think>`),
     json.map(
       (args) => `<|start|>assistant<|channel|>commentary to=functions.a <|constrain|>json<|message|>${args}<|call|>`,

@@ -3,9 +3,21 @@ import { MAX_DEPTH, isBlank } from './json-scan.js';
 export type JsonReading =
   | { status: 'ok'; value: unknown; end: number; literals: Map<string, string>; repairs: string[] }
   | { status: 'cut'; at: number }
-  /** `end`: the value could be followed to its end although it cannot be used (an invalid escape inside a string). */
-  | { status: 'bad'; at: number; message: string; end?: number };
+  /**
+   * `seen` is the furthest place that was looked at. `end`: the value could be followed to its end although it cannot
+   * be used (an invalid escape inside a string).
+   */
+  | { status: 'bad'; at: number; seen: number; message: string; end?: number };
 
+/** How close to the end of the known text a failure may be and still turn out to be something else. */
+const LOOK_AHEAD = 64;
+
+/** Whether a failed reading could end otherwise if more text came. */
+export function mayStillChange(reading: JsonReading & { status: 'bad' }, text: string): boolean {
+  return reading.seen > text.length - LOOK_AHEAD;
+}
+
+const BAD_ESCAPE = 'invalid escape in a string';
 const CLOSING_QUOTES: Record<string, string> = {
   '"': '"',
   "'": "'",
@@ -53,17 +65,18 @@ export function readTolerant(text: string, start: number, closes?: (at: number) 
   try {
     const value = reader.value(0);
     if (reader.badEscape >= 0) {
-      return { status: 'bad', at: reader.badEscape, message: 'invalid escape in a string', end: reader.at };
+      const { badEscape, at } = reader;
+      return { status: 'bad', at: badEscape, seen: at, message: BAD_ESCAPE, end: at };
     }
     const literals = reader.oddNumbers ? literalsOf(value, reader.numbers) : new Map<string, string>();
     if (typeof value === 'number' && reader.lastNumber !== undefined) literals.set('', reader.lastNumber);
     return { status: 'ok', value, end: reader.at, literals, repairs: [...reader.repairs] };
   } catch (stop) {
     if (!(stop instanceof Stop)) throw stop;
-    if (reader.badEscape >= 0) return { status: 'bad', at: reader.badEscape, message: 'invalid escape in a string' };
-    return stop.status === 'cut'
-      ? { status: 'cut', at: stop.at }
-      : { status: 'bad', at: stop.at, message: stop.message };
+    if (stop.status === 'cut') return { status: 'cut', at: stop.at };
+    const { at, message } = stop;
+    if (reader.badEscape >= 0) return { status: 'bad', at: reader.badEscape, seen: at, message: BAD_ESCAPE };
+    return { status: 'bad', at, seen: at, message };
   }
 }
 

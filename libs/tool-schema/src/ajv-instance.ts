@@ -9,14 +9,12 @@ const FORMATS = ['date', 'time', 'date-time', 'email', 'uri', 'uuid', 'ipv4', 'i
 
 const OPTIONS: Options = {
   strict: false,
-  allErrors: true,
   // Without it `required: ["toString"]` passes on {}.
   ownProperties: true,
   addUsedSchema: false,
   // A definition that is used a thousand times would otherwise be compiled a thousand times.
   inlineRefs: false,
   validateFormats: true,
-  verbose: true,
   logger: false,
   code: { regExp: Object.assign(linearPattern, { code: 'linearPattern' }) },
 };
@@ -25,8 +23,9 @@ const OPTIONS: Options = {
  * A fresh ajv for one schema. One instance per cached validator, so that dropping the validator frees all of it:
  * recompiling on a shared instance leaks about 4 KB each time. Without meta-schemas it costs under 1 ms, with them 10.
  */
-export function freshAjv(dialect: Dialect): Ajv {
-  return configured(dialect, { ...OPTIONS, meta: false, validateSchema: false });
+export function freshAjv(dialect: Dialect, kind: 'decide' | 'explain' = 'decide'): Ajv {
+  const explain = kind === 'explain';
+  return configured(dialect, { ...OPTIONS, meta: false, validateSchema: false, allErrors: explain, verbose: explain });
 }
 
 const metaValidators = new Map<Dialect, ValidateFunction>();

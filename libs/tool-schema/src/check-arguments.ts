@@ -1,4 +1,10 @@
-import { MAX_ARGUMENT_BYTES, MAX_ARGUMENT_DEPTH, forbiddenKey, nestingOf } from './argument-limits.js';
+import {
+  MAX_ARGUMENT_BYTES,
+  MAX_ARGUMENT_DEPTH,
+  forbiddenKey,
+  mayHoldForbiddenKey,
+  nestingOf,
+} from './argument-limits.js';
 import { type CompiledSchema, UnusableSchema, compiledSchema } from './compiled-schema.js';
 import { type CoercionChange, coerceCompiled, integerPaths } from './coerce.js';
 import { type SchemaIssue, clip } from './issues.js';
@@ -49,7 +55,7 @@ export function checkArguments(tool: CheckedTool, argumentsText: string, options
   }
   if (!isObject(value)) return refuse('not_object', '', 'the arguments must be one JSON object');
   if (nestingOf(value).tooDeep) return refuse('too_deep', '', `nested over ${MAX_ARGUMENT_DEPTH} levels`);
-  const forbidden = forbiddenKey(value);
+  const forbidden = mayHoldForbiddenKey(argumentsText) ? forbiddenKey(value) : undefined;
   if (forbidden !== undefined) return refuse('forbidden_key', forbidden, 'a key of this name is not allowed');
 
   let compiled: CompiledSchema;
@@ -63,22 +69,26 @@ export function checkArguments(tool: CheckedTool, argumentsText: string, options
   const verdict = verdictOf(compiled, value);
   if (verdict.ok && !compiled.touchesValid && !lossy) return { ok: true, args: value, changes: [] };
 
-  const literals = numberLiterals(argumentsText);
-  const inexact = [...literals].filter(([, literal]) => isInexactInteger(literal)).map(([path]) => path);
-  if (inexact.length > 0) {
-    // JSON.parse has rounded it already: running the tool on the wrong id would be worse than asking again.
-    const wrong = integerPaths(compiled, value).filter((path) => inexact.includes(path));
-    const message = 'this whole number is too large to be exact';
-    if (wrong.length > 0) {
-      return fail(
-        'invalid',
-        wrong.map((path) => ({ path, keyword: 'type', message })),
-      );
-    }
-  }
+  let known: ReadonlyMap<string, string> | undefined;
+  const literals = () => (known ??= numberLiterals(argumentsText));
+  const inexact = lossy ? inexactIntegers(compiled, value, literals()) : [];
+  if (inexact.length > 0) return fail('invalid', inexact);
   const changes: CoercionChange[] = [];
   const coerced = coerceCompiled(compiled, value, { changes, literals });
   if (verdict.ok || changes.length > 0) return { ok: true, args: coerced as Record<string, unknown>, changes };
   const unusable = verdict.errors.some((issue) => issue.keyword === 'unusable_schema');
   return fail(unusable ? 'unusable_schema' : 'invalid', verdict.errors);
+}
+
+/** JSON.parse has rounded these already: running the tool on the wrong id would be worse than asking again. */
+function inexactIntegers(
+  compiled: CompiledSchema,
+  value: unknown,
+  literals: ReadonlyMap<string, string>,
+): SchemaIssue[] {
+  const inexact = new Set([...literals].filter(([, literal]) => isInexactInteger(literal)).map(([path]) => path));
+  if (inexact.size === 0) return [];
+  const message = 'this whole number is too large to be exact';
+  const wrong = integerPaths(compiled, value).filter((path) => inexact.has(path));
+  return wrong.map((path) => ({ path, keyword: 'type', message }));
 }

@@ -29,12 +29,12 @@ export function fitsTypes(types: ReadonlySet<string>, value: unknown): boolean {
 export function coerceToType(
   types: ReadonlySet<string>,
   value: unknown,
-  literal?: string,
+  literal: () => string | undefined = () => undefined,
 ): { rule: 'K1' | 'K2' | 'K3' | 'K6'; value: unknown } | undefined {
   if (fitsTypes(types, value)) return undefined;
   if (typeof value === 'number') {
     const onlyText = types.has('string') && [...types].every((type) => type === 'string' || type === 'null');
-    return onlyText && Number.isFinite(value) ? { rule: 'K6', value: literal ?? JSON.stringify(value) } : undefined;
+    return onlyText && Number.isFinite(value) ? { rule: 'K6', value: literal() ?? JSON.stringify(value) } : undefined;
   }
   if (typeof value !== 'string') return undefined;
   if ((types.has('number') || types.has('integer')) && NUMBER.test(value)) {

@@ -17,10 +17,13 @@ export interface CoercionChange {
   to: unknown;
 }
 
+/** Source texts of numbers by JSON pointer, or how to get them: only few calls need any. */
+export type Literals = ReadonlyMap<string, string> | (() => ReadonlyMap<string, string>);
+
 export interface CoerceOptions {
   dialect?: Dialect;
   /** Source texts of numbers by JSON pointer, so that a number asked for as text keeps its digits (K6). */
-  literals?: ReadonlyMap<string, string>;
+  literals?: Literals;
   /** Receives every change that was kept. */
   changes?: CoercionChange[];
 }
@@ -79,15 +82,18 @@ const MAX_STEPS = 256;
 /** Recursive unions can be tried in exponentially many ways; past this the arguments stay as they were sent. */
 const MAX_VISITS = 100_000;
 
+/** Each branch of a union needs a validator of its own to be tried; larger unions are only checked. */
+const MAX_BRANCHES = 64;
+
 class Coercion {
   changes: CoercionChange[] = [];
   readonly integers: string[] = [];
   private visits = 0;
   private readonly compiled: CompiledSchema;
-  private readonly literals: ReadonlyMap<string, string>;
+  private readonly literals: Literals;
   private readonly fillDefaults: boolean;
 
-  constructor(compiled: CompiledSchema, literals: ReadonlyMap<string, string>, fillDefaults: boolean) {
+  constructor(compiled: CompiledSchema, literals: Literals, fillDefaults: boolean) {
     this.compiled = compiled;
     this.literals = literals;
     this.fillDefaults = fillDefaults;
@@ -125,7 +131,7 @@ class Coercion {
     let value = given;
     const types = typesOf(schema);
     if (types?.has('integer') && !types.has('number') && typeof value === 'number') this.integers.push(path);
-    const converted = types && coerceToType(types, value, this.literals.get(path));
+    const converted = types && coerceToType(types, value, () => this.literal(path));
     if (converted) value = this.changed(path, converted.rule, value, converted.value);
     else if (types?.has('array') && !fitsTypes(types, value)) value = this.wrapped(pointer, schema, value, path, steps);
     if (typeof value !== 'string') return value;
@@ -280,8 +286,8 @@ class Coercion {
     path: string,
     steps: number,
   ): unknown {
-    const branches = schemasOf(schema, keyword);
-    if (branches.length === 0) return value;
+    const branches = own(schema, keyword);
+    if (!Array.isArray(branches) || branches.length > MAX_BRANCHES || !branches.every(isSchema)) return value;
     if (branches.some((branch, index) => this.compiled.fits(`${pointer}/${keyword}/${index}`, branch, value)))
       return value;
     const before = this.changes;
@@ -297,6 +303,11 @@ class Coercion {
     if (only === undefined || valid.length !== 1) return value;
     this.changes.push(...only.changes);
     return only.value;
+  }
+
+  private literal(path: string): string | undefined {
+    const { literals } = this;
+    return (typeof literals === 'function' ? literals() : literals).get(path);
   }
 
   private changed<T>(path: string, rule: CoercionRule, from: unknown, to: T): T {

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Ajv, ValidateFunction } from 'ajv';
+import type { Ajv, ErrorObject, ValidateFunction } from 'ajv';
 import { freshAjv, metaSchemaError } from './ajv-instance.js';
 import { type Pattern, linearPattern } from './linear-pattern.js';
 import { pointerKeys } from './json-pointer.js';
@@ -7,7 +7,8 @@ import { type Dialect, type JsonSchema, dialectOf, isObject } from './json-schem
 import { walkSchema } from './schema-walk.js';
 import { withStepCounts } from './step-budget.js';
 
-const CACHE_LIMIT = 2000;
+/** Validators that are kept, and the schemas' JSON of all of them together: what is compiled takes about 40 times that. */
+const CACHE_LIMIT = { schemas: 2000, characters: 1 << 20 } as const;
 const ROOT = 'tool';
 
 /** A schema that cannot be used; `message` says why. Registered schemas never cause it, since the gate refused them. */
@@ -17,34 +18,54 @@ export class UnusableSchema extends Error {
 
 /** A schema with its validator, and validators of its parts on demand. */
 export class CompiledSchema {
+  /** Whether a value fits; stops at the first reason why not. */
   readonly validate: ValidateFunction;
   /** Whether a valid value may still have to be changed: defaults to fill in, neutralised control tokens to map back. */
   readonly touchesValid: boolean;
   private readonly ajv: Ajv;
+  private explaining: ValidateFunction | undefined;
   private readonly parts = new Map<string, (value: unknown) => boolean>();
   private readonly patterns = new Map<string, Pattern>();
 
   readonly schema: JsonSchema;
   readonly dialect: Dialect;
+  readonly characters: number;
   /** What ajv compiled: `schema` without its head, with counters. */
   readonly source: JsonSchema;
 
   constructor(schema: JsonSchema, dialect: Dialect, text: string) {
     this.schema = schema;
     this.dialect = dialect;
+    this.characters = text.length;
     const wrong = metaSchemaError(schema, dialect);
     if (wrong !== undefined) throw new UnusableSchema(`the schema is not valid JSON Schema: ${wrong}`);
     this.ajv = freshAjv(dialect);
     // `$schema` would need the meta-schemas in this instance; `$id` only serves references from elsewhere.
     const { $schema: _dialect, $id: _id, ...plain } = isObject(schema) ? schema : { allOf: [schema] };
     try {
-      this.source = withStepCounts(plain);
+      this.source = withStepCounts(withoutBareNullable(plain));
       this.ajv.addSchema(this.source, ROOT);
       this.validate = this.ajv.getSchema(ROOT) as ValidateFunction;
     } catch (error) {
       throw new UnusableSchema(`the schema cannot be compiled: ${(error as Error).message}`);
     }
     this.touchesValid = text.includes('<|') || hasDefaults(schema);
+  }
+
+  /**
+   * Every reason why a value does not fit. By a second validator, made for the first value that needs one: most calls
+   * are valid, and one that gathers all errors with their schemas is twice the code.
+   */
+  explain(value: unknown): ErrorObject[] {
+    if (!this.explaining) {
+      const ajv = freshAjv(this.dialect, 'explain');
+      ajv.addSchema(this.source as Record<string, unknown>, ROOT);
+      this.explaining = ajv.getSchema(ROOT) as ValidateFunction;
+    }
+    this.explaining(value);
+    const errors = this.explaining.errors ?? [];
+    this.explaining.errors = null;
+    return errors;
   }
 
   /** Whether a value fits the part of the schema at a pointer; used where unions and lists have to be decided. */
@@ -69,6 +90,16 @@ export class CompiledSchema {
   }
 }
 
+/** OpenAPI's `nullable` beside `anyOf` or `$ref` says nothing in JSON Schema, and ajv refuses it there. */
+function withoutBareNullable(schema: Record<string, unknown>): Record<string, unknown> {
+  const isBare = (part: JsonSchema) =>
+    isObject(part) && Object.hasOwn(part, 'nullable') && (part['nullable'] !== true || !Object.hasOwn(part, 'type'));
+  if (![...walkSchema(schema)].some((at) => isBare(at.schema))) return schema;
+  const copy = structuredClone(schema);
+  for (const { schema: part } of walkSchema(copy)) if (isObject(part) && isBare(part)) delete part['nullable'];
+  return copy;
+}
+
 function hasDefaults(schema: JsonSchema): boolean {
   for (const at of walkSchema(schema)) if (isObject(at.schema) && Object.hasOwn(at.schema, 'default')) return true;
   return false;
@@ -78,7 +109,18 @@ function hasDefaults(schema: JsonSchema): boolean {
 const byObject = new WeakMap<object, CompiledSchema>();
 const byContent = new Map<string, CompiledSchema>();
 
-/** The compiled form of a schema, from a cache of the 2,000 last used; throws UnusableSchema. */
+let keptCharacters = 0;
+
+function forgetOldest(): void {
+  for (const [key, { characters }] of byContent) {
+    if (byContent.size <= CACHE_LIMIT.schemas && keptCharacters <= CACHE_LIMIT.characters) return;
+    if (byContent.size === 1) return;
+    byContent.delete(key);
+    keptCharacters -= characters;
+  }
+}
+
+/** The compiled form of a schema, from a cache of the last used; throws UnusableSchema. */
 export function compiledSchema(schema: JsonSchema, dialect?: Dialect): CompiledSchema {
   const known = typeof schema === 'object' ? byObject.get(schema) : undefined;
   if (known && (dialect === undefined || known.dialect === dialect)) return known;
@@ -88,9 +130,12 @@ export function compiledSchema(schema: JsonSchema, dialect?: Dialect): CompiledS
   const key = `${wanted} ${createHash('sha256').update(text).digest('base64')}`;
   let compiled = byContent.get(key);
   if (compiled) byContent.delete(key);
-  else compiled = compile(schema, wanted, text);
+  else {
+    compiled = compile(schema, wanted, text);
+    keptCharacters += compiled.characters;
+  }
   byContent.set(key, compiled);
-  if (byContent.size > CACHE_LIMIT) byContent.delete(byContent.keys().next().value as string);
+  forgetOldest();
   if (typeof schema === 'object') byObject.set(schema, compiled);
   return compiled;
 }

@@ -29,3 +29,4 @@ const { decide } = (await import(new URL(`./gate-compile${fromSource ? '.ts' : '
 };
 
 parentPort?.on('message', (job: GateJob) => parentPort?.postMessage(decide(job)));
+parentPort?.postMessage('ready');

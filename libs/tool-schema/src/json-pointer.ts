@@ -1,6 +1,7 @@
 /** One more step of a JSON pointer (RFC 6901), escaped. */
 export function pointerTo(pointer: string, key: string | number): string {
-  return `${pointer}/${typeof key === 'number' ? key : key.replaceAll('~', '~0').replaceAll('/', '~1')}`;
+  const plain = typeof key === 'number' || !(key.includes('~') || key.includes('/'));
+  return `${pointer}/${plain ? key : key.replaceAll('~', '~0').replaceAll('/', '~1')}`;
 }
 
 /** The keys of a JSON pointer, unescaped. */

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { type Dialect, type JsonSchema, dialectOf, isObject, own } from './json-schema.js';
 import { jsonSize } from './json-size.js';
@@ -90,7 +91,7 @@ function earlyRefusal(
       return refuse('too_deep', `schemas are nested over ${SCHEMA_LIMITS.levels} levels`);
     // Depth is reported before number, so the walk goes on, up to where even walking costs too much.
     many ||= ++count > SCHEMA_LIMITS.subschemas;
-    if (count > 50 * SCHEMA_LIMITS.subschemas) break;
+    if (count > 5 * SCHEMA_LIMITS.subschemas) break;
   }
   if (many) return refuse('too_many_subschemas', `more than ${SCHEMA_LIMITS.subschemas} subschemas`);
   const size = jsonSize(schema, SCHEMA_LIMITS.bytes);
@@ -130,10 +131,12 @@ function patternsOf(schema: JsonSchema): string[] {
   return [...patterns];
 }
 
+const START_LIMIT_MS = 20_000;
+
 type WorkerReply = { ok: true } | { ok: false; code: GateCode; message: string };
 
 /** One worker for all, one schema at a time: starting one costs more than most schemas. */
-let worker: Worker | undefined;
+let worker: Promise<Worker> | undefined;
 let queue: Promise<unknown> = Promise.resolve();
 
 function compileElsewhere(job: GateJob): Promise<WorkerReply> {
@@ -145,40 +148,51 @@ function compileElsewhere(job: GateJob): Promise<WorkerReply> {
 /** In the source tree the worker is TypeScript, which Node runs as it is. */
 const EXTENSION = import.meta.url.endsWith('.ts') ? '.ts' : '.js';
 
-function startWorker(): Worker {
+/** Resolves when the worker has loaded what it needs: on a busy machine that alone can take longer than a compilation may. */
+async function startWorker(): Promise<Worker> {
   const started = new Worker(new URL(`./gate-worker${EXTENSION}`, import.meta.url), {
     resourceLimits: { maxOldGenerationSizeMb: 192, stackSizeMb: 4 },
     stdout: true,
     stderr: true,
   });
+  await once(started, 'message', { signal: AbortSignal.timeout(START_LIMIT_MS) });
+  // Should it die between two decisions, the next one starts another.
+  const current = worker;
+  const forget = () => {
+    if (current === worker) worker = undefined;
+  };
+  started.on('error', forget).on('exit', forget);
   started.unref();
   return started;
 }
 
 async function compileInWorker(job: GateJob): Promise<WorkerReply> {
-  const used = (worker ??= startWorker());
+  const asked = performance.now();
+  let used: Worker;
+  try {
+    used = await (worker ??= startWorker());
+  } catch (error) {
+    worker = undefined;
+    return { ok: false, code: 'bad_schema', message: `the schema could not be checked: ${(error as Error).message}` };
+  }
   const tooSlow: WorkerReply = {
     ok: false,
     code: 'too_many_subschemas',
     message: `compiling it takes more than ${SCHEMA_LIMITS.compileMs} ms`,
   };
   return new Promise<WorkerReply>((resolve) => {
-    let settled = false;
     const settle = (reply: WorkerReply, keepWorker: boolean) => {
-      if (settled) return;
-      settled = true;
       clearTimeout(timer);
       used.off('message', listeners.message).off('error', listeners.error).off('exit', listeners.exit);
-      if (!keepWorker) {
-        worker = undefined;
-        void used.terminate();
-      }
       used.unref();
+      if (!keepWorker) {
+        void used.terminate();
+        // At once, so that the next decision does not wait for it; that it failed is for that decision to say.
+        worker = startWorker();
+        worker.catch(() => undefined);
+      }
       resolve(reply);
     };
-    // While a decision is awaited the worker may keep the process alive, between two it may not.
-    used.ref();
-    const timer = setTimeout(() => settle(tooSlow, false), SCHEMA_LIMITS.compileMs);
     const listeners = {
       message: (reply: GateReply) => {
         if (!reply.ok) return settle({ ok: false, code: reply.code, message: reply.message }, true);
@@ -187,7 +201,12 @@ async function compileInWorker(job: GateJob): Promise<WorkerReply> {
       error: (error: Error) => settle({ ...tooSlow, message: `compiling it failed: ${error.message}` }, false),
       exit: () => settle({ ...tooSlow, message: 'compiling it took too much memory' }, false),
     };
+    // What starting took is the schema's loss in part: a decision has to come within 2.5 s.
+    const limitMs = Math.max(SCHEMA_LIMITS.compileMs / 2, SCHEMA_LIMITS.compileMs - (performance.now() - asked));
+    const timer = setTimeout(() => settle(tooSlow, false), limitMs);
     used.on('message', listeners.message).on('error', listeners.error).on('exit', listeners.exit);
+    // While a decision is awaited the worker may keep the process alive, between two it may not.
+    used.ref();
     used.postMessage(job);
   });
 }

@@ -22,16 +22,15 @@ export function validateArguments(schema: JsonSchema, value: unknown, options: {
 
 /** The same for a schema that is compiled already. */
 export function verdictOf(compiled: CompiledSchema, value: unknown): Verdict {
-  restartSteps();
   try {
+    restartSteps();
     if (compiled.validate(value)) return { ok: true };
+    restartSteps();
+    return { ok: false, errors: issuesOf(compiled.explain(value), compiled.source) };
   } catch (error) {
     // A stack overflow or a spent budget: a recursive schema on a value made for it.
     return { ok: false, errors: [unusable(`the arguments cannot be checked: ${(error as Error).message}`)] };
   }
-  const errors = issuesOf(compiled.validate.errors ?? [], compiled.source);
-  compiled.validate.errors = null;
-  return { ok: false, errors };
 }
 
 function unusable(message: string): SchemaIssue {

@@ -27,7 +27,6 @@ export class Terminal {
 
 /** Control characters of models and tools never reach the terminal: they could move the cursor, or worse. */
 export function printable(text: string): string {
-  // eslint-disable-next-line no-control-regex
   return text.replace(
     /[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u200E\u200F\u202A-\u202E\u2066-\u2069]/g,
     (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`,

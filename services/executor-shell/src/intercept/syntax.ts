@@ -73,9 +73,22 @@ export function parseShell(source: string): { tree: Tree; documentChars: number 
   return { tree, documentChars: builder.documentChars };
 }
 
+/** Nodes that a command may have; it bounds the time of the analysis whatever the text looks like. */
+const MOST_NODES = 8000;
+/** Words that one brace expression may become; bash has no bound, a reader of commands needs one. */
+const MOST_WORDS = 64;
+/** Brace lists in one word. */
+const MOST_LISTS = 8;
+
 class Builder {
+  #nodes = 0;
   /** Characters in here-documents: data, mostly. */
   documentChars = 0;
+
+  #count(): void {
+    // Told apart from a syntax error by its class, as is the overflow of a deep recursion.
+    if (++this.#nodes > MOST_NODES) throw new RangeError('too many nodes');
+  }
 
   script(script: ParsedScript | Script | undefined): Tree {
     if (script === undefined) throw new SyntaxProblem('a substitution could not be parsed');
@@ -109,6 +122,7 @@ class Builder {
   }
 
   node(node: CommandNode | CompoundList): Tree {
+    this.#count();
     switch (node.type) {
       case 'Command': {
         const assigns = node.prefix.filter((item) => item.type === 'Assignment').map((item) => this.assign(item));
@@ -222,15 +236,18 @@ class Builder {
   }
 
   words(word: Word): Words {
+    this.#count();
     if (word.parts?.some((part) => part.type === 'BraceExpansion') !== true) return [this.pieces(word)];
     // Braces are expanded on pieces: each alternative takes the pieces before and behind it along.
+    if (word.parts.filter((part) => part.type === 'BraceExpansion').length > MOST_LISTS)
+      return [[{ kind: 'unknown' }, ...this.parts(word.parts, false)]];
     let all: Piece[][] = [[]];
     for (const part of word.parts) {
       const choices =
         part.type === 'BraceExpansion'
           ? expandBraces(part.text).map((text): Piece[] => [{ kind: 'text', value: text, quoted: false }])
           : [this.part(part, false)];
-      all = all.flatMap((before) => choices.map((choice) => [...before, ...choice])).slice(0, 256);
+      all = all.flatMap((before) => choices.map((choice) => [...before, ...choice])).slice(0, MOST_WORDS);
     }
     return all;
   }
@@ -244,6 +261,7 @@ class Builder {
   }
 
   part(part: WordPart, quoted: boolean): Piece[] {
+    this.#count();
     switch (part.type) {
       case 'Literal':
         return quoted ? [{ kind: 'text', value: part.value, quoted: true }] : plain(part.value, part.text);

@@ -41,9 +41,12 @@ export interface RuleContext {
   depth: number;
 }
 
-const MOST_STEPS = 20_000;
+const MOST_STEPS = 8000;
+/** Longest analysis; what takes longer is refused. Looked at only now and then, so that a busy machine refuses nothing small. */
+const MOST_MS = 50;
 const MOST_DEPTH = 24;
-const MOST_LOOP_VALUES = 24;
+/** Values of a loop that are followed, by how deep it lies in other loops. */
+const LOOP_VALUES = [24, 4, 2, 1];
 const nothing = (): Flow => ({ text: null, taints: new Set() });
 const literal = (text: string): Flow => ({ text, taints: new Set() });
 
@@ -51,6 +54,8 @@ const literal = (text: string): Flow => ({ text, taints: new Set() });
 export class Walker {
   readonly #context: InterceptContext;
   #steps = 0;
+  #loops = 0;
+  readonly #startedAt = performance.now();
 
   constructor(context: InterceptContext) {
     this.#context = context;
@@ -161,9 +166,11 @@ export class Walker {
                 .fields(tree.values)
                 .map((field) => field.text);
         const flows: Flow[] = [];
-        for (const value of values.slice(0, MOST_LOOP_VALUES)) {
+        for (const value of values.slice(0, LOOP_VALUES[this.#loops] ?? 1)) {
           shell.values.set(tree.variable, value);
+          this.#loops++;
           flows.push(this.#walk(tree.body, shell, input, depth + 1));
+          this.#loops--;
         }
         return join(flows);
       }
@@ -237,7 +244,9 @@ export class Walker {
   }
 
   #step(depth: number): void {
-    if (++this.#steps > MOST_STEPS || depth > MOST_DEPTH * 8)
+    this.#steps++;
+    const late = this.#steps > 1000 && this.#steps % 100 === 0 && performance.now() - this.#startedAt > MOST_MS;
+    if (late || this.#steps > MOST_STEPS || depth > MOST_DEPTH * 8)
       throw new Refuse(
         'too-complex',
         'The command is too long or too deeply nested to be analysed: split it, or write a script file.',

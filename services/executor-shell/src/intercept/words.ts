@@ -3,6 +3,9 @@ import { type Assign, type Change, type Piece, type Tree, type Words } from './s
 /** Stands for text that is known only when the command runs. */
 export const UNKNOWN = '\uE000';
 
+/** Longest text that is followed; `x=$x$x` must not grow without an end. */
+const MOST_TEXT = 256 * 1024;
+
 /** Where a substituted text came from. */
 export type Taint = 'download' | 'decode';
 
@@ -58,7 +61,7 @@ export class WordResolver {
     let now: Resolved | null = null;
     const add = (text: string, quoted: boolean, taints: Iterable<Taint> = []): void => {
       now ??= { text: '', quoted: false, taints: new Set() };
-      now.text += text;
+      if (now.text.length < MOST_TEXT) now.text += text;
       now.quoted ||= quoted;
       for (const taint of taints) now.taints.add(taint);
     };

@@ -31,10 +31,25 @@ export interface RunnerConfig {
   tenantDiskMb: number;
   jobs: { perTenant: number; leaseMs: number; maxMs: number; keepMs: number; logBytes: number };
   drainMs: number;
-  install: { enabled: boolean; policyFile: string | null; proxySocket: string | null; timeoutMs: number };
+  install: {
+    enabled: boolean;
+    policyFile: string | null;
+    proxySocket: string | null;
+    timeoutMs: number;
+    /** Run the command again after an install; its first run may have had effects, so this is off. */
+    runAgain: boolean;
+  };
   /** Ends the runner when its stdin closes: it must not outlive the executor that started it. */
   lifeline: boolean;
 }
+
+/** The variables that a runner reads; nothing else of an environment is handed to it. */
+export const RUNNER_VARIABLES: readonly string[] = [
+  ...'MODE ALLOW_DOWNGRADE READ_ONLY_PATHS BWRAP STATE_DIR SOCKET TIMEOUT_MS TIMEOUT_MAX_MS SILENCE_MS OUTPUT_BYTES OUTPUT_MAX_BYTES OUTPUT_TOTAL_BYTES MEMORY_MB MEMORY_MAX_MB PIDS PIDS_MAX DISK_MB DISK_MAX_MB TMP_MB OPEN_FILES CONCURRENCY TENANT_CONCURRENCY TENANT_WAITING TENANT_CPU_S TENANT_CPU_WINDOW_S TENANT_DISK_MB JOBS_PER_TENANT JOB_LEASE_MS JOB_MAX_MS JOB_KEEP_MS JOB_LOG_BYTES DRAIN_MS INSTALL INSTALL_POLICY_FILE INSTALL_PROXY_SOCKET INSTALL_TIMEOUT_MS INSTALL_RUN_AGAIN LIFELINE'
+    .split(' ')
+    .map((key) => `YM_EXECUTOR_SHELL_${key}`),
+  'YM_WORKSPACES',
+];
 
 class ConfigError extends Error {}
 
@@ -83,6 +98,8 @@ export function readRunnerConfig(env: Readonly<Record<string, string | undefined
     throw new ConfigError(`${name('MODE')} must be auto, bwrap or pod.`);
   const socket = absolute(name('SOCKET'), env[name('SOCKET')]);
   const pids = number('PIDS_MAX', 1024, 8, 100_000);
+  if (flag('INSTALL', false) && optionalPath('INSTALL_POLICY_FILE') === null)
+    throw new ConfigError(`${name('INSTALL_POLICY_FILE')} is needed when ${name('INSTALL')} is true.`);
   return {
     socket,
     workspaces: absolute('YM_WORKSPACES', env['YM_WORKSPACES']),
@@ -122,6 +139,7 @@ export function readRunnerConfig(env: Readonly<Record<string, string | undefined
       policyFile: optionalPath('INSTALL_POLICY_FILE'),
       proxySocket: optionalPath('INSTALL_PROXY_SOCKET'),
       timeoutMs: number('INSTALL_TIMEOUT_MS', 120_000, 1000, 3_600_000),
+      runAgain: flag('INSTALL_RUN_AGAIN', false),
     },
     lifeline: flag('LIFELINE', false),
   };

@@ -4,9 +4,11 @@ import { type Probe, type RunnerStatus } from '../runner-protocol.js';
 import { FifoPool } from './collect/fifo-pool.js';
 import { closeInheritedDescriptors } from './inherited-descriptors.js';
 import { readRunnerConfig, type RunnerConfig } from './config.js';
+import { createInstaller, type InstallPolicyFile, readInstallPolicy } from './install/install-stage.js';
 import { Pipeline } from './pipeline.js';
 import { Cgroups } from './sandbox/cgroups.js';
 import { BwrapLauncher, type Launcher } from './sandbox/launcher.js';
+import { PodLauncher } from './sandbox/pod-launcher.js';
 import { isAlive } from './sandbox/process-tree.js';
 import { DOWNGRADABLE, selfTest } from './self-test.js';
 import { RunnerServer } from './server.js';
@@ -28,22 +30,40 @@ function reapState(stateDir: string): void {
   }
 }
 
+/** Finds the mode that proves its containment; a downgrade from bwrap to pod only where it is allowed. */
 async function prove(
   config: RunnerConfig,
   fifos: FifoPool,
   cgroups: Cgroups | null,
+  privateDir: string,
 ): Promise<{ launcher: Launcher; probes: Probe[]; ready: boolean }> {
-  const launcher = new BwrapLauncher(config);
-  const probes = await selfTest({ config, launcher, fifos, cgroups });
-  const failed = probes.filter((probe) => !probe.ok && !(config.allowDowngrade && DOWNGRADABLE.has(probe.name)));
-  return { launcher, probes, ready: failed.length === 0 };
+  const tryMode = async (launcher: Launcher): Promise<{ launcher: Launcher; probes: Probe[]; ready: boolean }> => {
+    const probes = await selfTest({ config, launcher, fifos, cgroups });
+    return {
+      launcher,
+      probes,
+      ready: probes.every((probe) => probe.ok || (config.allowDowngrade && DOWNGRADABLE.has(probe.name))),
+    };
+  };
+  if (config.mode === 'pod') return tryMode(new PodLauncher(config, privateDir));
+  const first = await tryMode(new BwrapLauncher(config));
+  if (first.ready || config.mode === 'bwrap' || !config.allowDowngrade) return first;
+  const second = await tryMode(new PodLauncher(config, privateDir));
+  return second.ready
+    ? second
+    : {
+        ...first,
+        probes: [...first.probes, ...second.probes.map((probe) => ({ ...probe, name: `pod-${probe.name}` }))],
+      };
 }
 
 async function main(): Promise<void> {
   closeInheritedDescriptors();
   let config: RunnerConfig;
+  let policy: InstallPolicyFile | null = null;
   try {
     config = readRunnerConfig(process.env);
+    if (config.install.enabled) policy = readInstallPolicy(config.install.policyFile!);
   } catch (error) {
     process.stderr.write(`${(error as Error).message}\n`);
     process.exit(1);
@@ -102,7 +122,7 @@ async function main(): Promise<void> {
     process.stdin.resume();
   }
 
-  const { launcher, probes, ready } = await prove(config, fifos, cgroups);
+  const { launcher, probes, ready } = await prove(config, fifos, cgroups, privateDir);
   status = { ...status, ready, mode: launcher.mode, profile_hash: launcher.profileHash, probes };
   log({
     event: ready ? 'ready' : 'refused',
@@ -112,7 +132,11 @@ async function main(): Promise<void> {
     probes: probes.filter((probe) => !probe.ok),
   });
   if (!ready || ending !== undefined) return;
-  const pipeline = new Pipeline({ config, launcher, fifos, cgroups, audit: log });
+  const install =
+    policy !== null && launcher instanceof BwrapLauncher
+      ? createInstaller({ config, launcher, fifos, cgroups, policy })
+      : undefined;
+  const pipeline = new Pipeline({ config, launcher, fifos, cgroups, install, audit: log });
   const jobs = new Jobs(pipeline, config);
   Object.assign(serving, { pipeline, jobs });
   server.open({ pipeline, jobs, status: () => status, drain: (graceMs) => drain(graceMs ?? config.drainMs) });

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { type Probe } from '../runner-protocol.js';
@@ -7,6 +8,7 @@ import { type FifoPool } from './collect/fifo-pool.js';
 import { type RunnerConfig } from './config.js';
 import { type Cgroups } from './sandbox/cgroups.js';
 import { type Launcher } from './sandbox/launcher.js';
+import { strangers } from './sandbox/pod-launcher.js';
 import { isAlive } from './sandbox/process-tree.js';
 import { type Outcome, runSandboxed } from './sandbox/run-sandboxed.js';
 import { clampLimits, type Validated } from './validate.js';
@@ -52,7 +54,7 @@ interface Context {
  * place, and a command goes for it. A probe that is not `ok` says what was seen and which setting to change.
  */
 export async function selfTest(context: Context): Promise<Probe[]> {
-  const { config } = context;
+  const { config, launcher } = context;
   const id = randomBytes(6).toString('hex');
   const dir = join(config.stateDir, `self-test-${id}`);
   const workspace = join(dir, 'workspace');
@@ -67,21 +69,21 @@ export async function selfTest(context: Context): Promise<Probe[]> {
     await mkdir(workspace, { recursive: true, mode: 0o700 });
     await writeFile(join(dir, 'outside'), secret);
     await new Promise<void>((resolve, reject) => listener.once('error', reject).listen(socketName, () => resolve()));
+    // Before anything of ours runs: a pod that holds anything else is no sandbox for a session.
+    const foreign = launcher.mode === 'pod' ? strangers().length : 0;
     const run = (script: string, limits: Parameters<typeof clampLimits>[0] = {}): Promise<Outcome> =>
       once(context, workspace, script, limits);
     const [reach, tree, pids, memory] = await Promise.all([
-      run(reachScript(join(dir, 'outside'), process.pid, socketName.slice(1)), { timeout_ms: 10_000 }),
+      run(launcher.mode === 'pod' ? POD_SCRIPT : reachScript(join(dir, 'outside'), process.pid, socketName.slice(1)), {
+        timeout_ms: 10_000,
+      }),
       run('(setsid sleep 61 >/dev/null 2>&1 &); trap "" TERM INT; sleep 61', { timeout_ms: 300 }),
       // bash tries a refused fork again and again, so the deadline ends this one; the last number counts.
-      run('for i in {1..64}; do sleep 61 & echo "pids=$i"; done; sleep 61', { timeout_ms: 500, pids: 16 }),
+      run('echo pids=0; for i in {1..64}; do sleep 61 & echo "pids=$i"; done; sleep 61', { timeout_ms: 500, pids: 16 }),
       run('head -c 400000000 /dev/zero | tail -n 1 | wc -c', { timeout_ms: 10_000, memory_mb: 32 }),
     ]);
-    return [
-      ...reachProbes(reach, secret, () => connections),
-      treeProbe(tree),
-      pidsProbe(pids),
-      memoryProbe(memory, context),
-    ];
+    const reached = launcher.mode === 'pod' ? podProbes(reach, foreign) : reachProbes(reach, secret, () => connections);
+    return [...reached, treeProbe(tree), pidsProbe(pids), memoryProbe(memory, context)];
   } catch (error) {
     return [{ name: 'start', ok: false, detail: startDetail((error as Error).message) }];
   } finally {
@@ -91,7 +93,7 @@ export async function selfTest(context: Context): Promise<Probe[]> {
 }
 
 /** What of the sandbox may be missing when `allow_downgrade` is set; containment itself never. */
-export const DOWNGRADABLE: ReadonlySet<string> = new Set(['pids', 'memory']);
+export const DOWNGRADABLE: ReadonlySet<string> = new Set(['pids', 'memory', 'kernel']);
 
 async function once(
   context: Context,
@@ -196,6 +198,86 @@ function reachProbes(outcome: Outcome, secret: string, connections: () => number
     ),
     probe('mounts', (value) => value === '', 'Something could be mounted (EPERM expected).'),
   ];
+}
+
+/** In a pod the walls are the pod's own; what can be seen from inside is whether it is what it claims to be. */
+const POD_SCRIPT = `
+echo "workspace=$(echo x > ws_probe && rm ws_probe && echo writable)"
+echo "environment=$(tr '\\0' '\\n' < /proc/self/environ | grep -c -E '^(YM_|NATS|REDIS|KUBERNETES_)')"
+echo "token=$(ls /var/run/secrets/kubernetes.io/serviceaccount 2>/dev/null | head -1)"
+echo "privileges=$(grep -E '^Cap(Eff|Prm|Bnd)' /proc/self/status | grep -vc 0000000000000000) $(id -u)"
+`;
+
+function podProbes(outcome: Outcome, foreign: number): Probe[] {
+  const text = outcome.stdout.head.toString();
+  if (!text.includes('workspace='))
+    return [
+      {
+        name: 'start',
+        ok: false,
+        detail: startDetail(
+          outcome.failure ?? `exit ${outcome.exitCode}: ${outcome.stderr.head.toString().slice(-300)}`,
+        ),
+      },
+    ];
+  const value = (name: string): string => new RegExp(`^${name}=(.*)$`, 'm').exec(text)?.[1] ?? '';
+  const kernel = podKernel();
+  const [capabilities, uid] = value('privileges').split(' ');
+  const probe = (name: string, ok: boolean, good: string, bad: string): Probe => ({
+    name,
+    ok,
+    detail: ok ? good : bad,
+  });
+  return [
+    { name: 'start', ok: true, detail: 'a command ran' },
+    probe(
+      'workspace',
+      value('workspace') === 'writable',
+      'writable',
+      'The workspace cannot be written: check the owner of YM_WORKSPACES.',
+    ),
+    probe('environment', value('environment') === '0', 'clean', 'Environment of the service could be read.'),
+    probe(
+      'token',
+      value('token') === '',
+      'none',
+      'The pod has a service-account token: set automountServiceAccountToken: false.',
+    ),
+    probe(
+      'privileges',
+      capabilities === '0' && uid !== '0',
+      'no capabilities',
+      'The pod gives capabilities or root: set runAsNonRoot: true and drop ALL.',
+    ),
+    probe(
+      'alone',
+      foreign === 0,
+      'the pod holds nothing else',
+      `The pod holds ${foreign} other processes of this user: one pod for one session, without a shared process namespace.`,
+    ),
+    probe(
+      'kernel',
+      kernel !== null,
+      kernel ?? '',
+      'The pod shares the kernel of the node: set runtimeClassName to gvisor or kata.',
+    ),
+  ];
+}
+
+/** The kernel of its own that the pod has, if it tells. */
+function podKernel(): string | null {
+  const read = (path: string): string => {
+    try {
+      return readFileSync(path, 'utf8');
+    } catch {
+      return '';
+    }
+  };
+  // gVisor answers with a fixed version of its own and has no modules; Kata passes its agent's settings to the guest kernel.
+  if (/gvisor/i.test(read('/proc/version')) || /^Linux version 4\.4\.0 .*Jan 10 15:06:54/.test(read('/proc/version')))
+    return 'gVisor';
+  if (/\bagent\.log|kata/.test(read('/proc/cmdline'))) return 'Kata';
+  return null;
 }
 
 function treeProbe(outcome: Outcome): Probe {

@@ -29,16 +29,26 @@ export class BwrapLauncher implements Launcher {
   }
 
   prepare(_key: string, validated: Validated): Promise<{ launch: Launch; cleanUp: () => Promise<void> }> {
-    const args = this.#arguments(validated.hostPath, validated.cwd, validated.env, validated.limits.pids);
-    return Promise.resolve({
-      launch: { program: this.#config.bwrap, args, env: { PATH: '/usr/local/bin:/usr/bin:/bin' }, sandbox: 'bwrap' },
-      cleanUp: () => Promise.resolve(),
-    });
+    return Promise.resolve({ ...this.prepareWith(validated, []), cleanUp: () => Promise.resolve() });
   }
 
-  #arguments(workspaceHostPath: string, cwd: string, env: Record<string, string>, pids: number): string[] {
+  /** The same sandbox with something more in it, read-only. */
+  prepareWith(validated: Validated, extraBinds: readonly { from: string; to: string }[]): { launch: Launch } {
+    const args = this.#arguments(validated.hostPath, validated.cwd, validated.env, validated.limits.pids, extraBinds);
+    return {
+      launch: { program: this.#config.bwrap, args, env: { PATH: '/usr/local/bin:/usr/bin:/bin' }, sandbox: 'bwrap' },
+    };
+  }
+
+  #arguments(
+    workspaceHostPath: string,
+    cwd: string,
+    env: Record<string, string>,
+    pids: number,
+    extraBinds: readonly { from: string; to: string }[] = [],
+  ): string[] {
     const { tmpMb, readOnlyPaths } = this.#config;
-    return bwrapArguments({ workspaceHostPath, cwd, env, pids, tmpMb, readOnlyPaths, fds: CHILD_FDS });
+    return bwrapArguments({ workspaceHostPath, cwd, env, pids, tmpMb, readOnlyPaths, fds: CHILD_FDS, extraBinds });
   }
 }
 

@@ -120,7 +120,10 @@ export async function runSandboxed(options: {
         ...launch.args,
       ],
       {
-        stdio: ['ignore', out.writeFd, err.writeFd, 'pipe', seccomp, 'pipe'],
+        stdio:
+          launch.sandbox === 'none'
+            ? ['ignore', out.writeFd, err.writeFd]
+            : ['ignore', out.writeFd, err.writeFd, 'pipe', seccomp, 'pipe'],
         env: launch.env,
         detached: launch.sandbox === 'none',
         ...(launch.cwd === undefined ? {} : { cwd: launch.cwd }),
@@ -179,12 +182,14 @@ class Run implements RunHandle {
         // already gone
       }
     }
-    const script = child.stdio[3] as Writable;
-    script.on('error', () => undefined);
-    script.end(options.script);
-    const status = statusStream(child);
-    status.on('error', () => undefined);
-    status.on('data', (chunk: Buffer) => this.#onStatus(chunk.toString()));
+    if (options.launch.sandbox === 'bwrap') {
+      const script = child.stdio[CHILD_FDS.script] as Writable;
+      script.on('error', () => undefined);
+      script.end(options.script);
+      const status = statusStream(child);
+      status.on('error', () => undefined);
+      status.on('data', (chunk: Buffer) => this.#onStatus(chunk.toString()));
+    }
     this.#timers.push(setTimeout(() => this.kill('timeout'), limits.timeoutMs));
     this.#timers.push(setTimeout(() => this.#sample(), SAMPLE_FIRST_MS));
   }
@@ -307,9 +312,9 @@ class Run implements RunHandle {
     else if (this.#inner !== null && isAlive(this.#inner)) killPid(this.#inner);
     let grace: NodeJS.Timeout | undefined;
     const late = new Promise<void>((resolve) => (grace = setTimeout(resolve, PIPES_GRACE_MS)));
-    const status = statusStream(child);
+    const status = launch.sandbox === 'bwrap' ? statusStream(child) : null;
     const statusClosed = new Promise<void>((resolve) =>
-      status.destroyed ? resolve() : status.once('close', () => resolve()),
+      status === null || status.destroyed ? resolve() : status.once('close', () => resolve()),
     );
     await Promise.race([Promise.all([...readers.map((reader) => reader.closed), statusClosed]), late]);
     clearTimeout(grace);
