@@ -58,7 +58,12 @@ export class RunService {
         return this.sayEndAgain(tenant, taken.record);
       case 'busy':
         // Another run has the conversation: this one is in its queue, and its message is published when it is its turn.
-        if (taken.waiting) return;
+        if (taken.waiting) {
+          // One that was cancelled before its turn ends where it waits.
+          if (taken.record?.state === 'cancelling' && (await this.store.cancelWaiting(ref)))
+            await this.sayEndAgain(tenant, await this.store.getRun(tenant, ref.run));
+          return;
+        }
         throw new HandBack(Math.min(taken.leaseMsLeft + 50, this.config.leaseMs));
       case 'acquired':
         if (taken.record === undefined) return this.lost(ref, taken.fence, 'The record of the run is gone.');
