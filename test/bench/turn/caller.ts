@@ -2,7 +2,7 @@
 import { create, toJsonString } from '@bufbuild/protobuf';
 import { Bus } from '@yardmaster/bus';
 import { ConversationStore } from '@yardmaster/conversation';
-import { newId, RunEventSchema, RunMessageSchema, StartRunSchema, subjects, tenantId } from '@yardmaster/contracts';
+import { newId, RunEventsSchema, RunMessageSchema, StartRunSchema, subjects, tenantId } from '@yardmaster/contracts';
 
 const { load } = await import(new URL('../../floors/lib/load.mjs', import.meta.url).href);
 const { role } = await import(new URL('../../floors/lib/processes.mjs', import.meta.url).href);
@@ -20,8 +20,9 @@ role(async (options: { natsUrl: string; natsPass: string; redisUrl: string; redi
     owner: `bench-${process.pid}`,
   });
   const ended = new Map<string, (type: string) => void>();
-  bus.hear('ym.evt.*.*', RunEventSchema, (event) => {
-    if (event.type.startsWith('run.') && event.type !== 'run.started') ended.get(event.runId)?.(event.type);
+  bus.hear('ym.evt.*.*', RunEventsSchema, ({ events }) => {
+    const last = events.at(-1)!;
+    if (last.type.startsWith('run.') && last.type !== 'run.started') ended.get(last.runId)?.(last.type);
   });
   const tenantOf = (slot: number) => tenantId(`t${slot % TENANTS}`);
 
