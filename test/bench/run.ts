@@ -8,6 +8,7 @@ const BENCHES: Record<string, () => Promise<{ bench: Bench }>> = {
   turn: () => import('./turn.ts'),
   render: () => import('./render.ts'),
   toolcalls: () => import('./toolcalls.ts'),
+  shell: () => import('./shell.ts'),
   validate: () => import('./validate.ts'),
 };
 
