@@ -497,6 +497,9 @@ export function draw(random: Random, sources: readonly Source[]): Trial | undefi
   if (places.some((place) => place !== own)) {
     if (absent || placesOf(file, keys(block.join('\n'))).length < 2) return undefined;
   }
+  // The same for its very text, blanks included, when the true place no longer has it.
+  const exact = oldString.replaceAll('\n', eol);
+  if (!absent && !text.slice(start, end).includes(exact) && text.includes(exact)) return undefined;
   // A block of a sibling file whose lines are mostly here as well (a copied configuration) is not absent.
   const telling = block.map((one) => one.trim().replace(/\s+/g, ' ')).filter((key) => key.length > 3);
   if (absent && (text.includes(oldString) || telling.filter((key) => file.includes(key)).length * 2 >= telling.length))

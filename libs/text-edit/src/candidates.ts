@@ -3,7 +3,8 @@ import { alignBlanks, type Alignment, type Group } from './alignment.js';
 import { foldedKey } from './fold.js';
 import { linesOf } from './lines.js';
 import { planOf, type Plan } from './plan.js';
-import { BUCKETS, countLetters } from './similarity.js';
+import { disagreement } from './guards.js';
+import { BUCKETS, countLetters, PAIR_FLOOR } from './similarity.js';
 import type { LineSequence, TextView } from './text-view.js';
 
 /** A place that resembles the old text. */
@@ -55,8 +56,6 @@ export interface Matches {
   overflow: boolean;
 }
 
-/** Below this likeness two lines are not taken for the same line. */
-export const PAIR_FLOOR = 0.6;
 /** A place with less is neither shown nor counted as a rival. */
 const SHOW_FLOOR = 0.5;
 const MAX_PLACES = 300;
@@ -99,10 +98,14 @@ export function findMatches(view: TextView, old: OldLines, expired: Clock): Matc
     for (const at of sequence.index.get(old.keys[probe]!) ?? []) hits.add(bit, probe, at, old.keys[probe]!.length);
   });
   for (const hit of hits.strongest(1, 0).slice(0, MAX_PLACES)) evaluate(hit.probe, hit.at);
-  const best = list.reduce((max, match) => Math.max(max, match.score), 0);
-  // A rival matters from 0.10 below the best. Its whole loss is then bounded, so of the probes at least `needed` must
-  // lose no more than `1 - floor` each: the rest of them alone would lose more than all may.
-  const loss = 1 - Math.max(sequence.keys.length > LARGE ? 0.68 : SHOW_FLOOR, best - 0.1);
+  const best = list.reduce<Match | undefined>(
+    (top, match) => (top && top.score >= match.score ? top : match),
+    undefined,
+  );
+  // The whole loss of a rival that matters is bounded, so of the probes at least `needed` must lose no more than
+  // `1 - floor` each: the rest of them alone would lose more than all may.
+  const loss =
+    1 - Math.max(sequence.keys.length > LARGE ? 0.68 : SHOW_FLOOR, best ? rivalFloor(best, old, sequence) : 0);
   const shares = probes.map((probe) => old.keys[probe]!.length / old.size).sort((a, b) => b - a);
   const needed = Math.min(3, Math.max(1, Math.floor(probes.length / 2)));
   const certain = coverage - shares.slice(0, needed - 1).reduce((sum, share) => sum + share, 0);
@@ -146,6 +149,13 @@ export function findMatches(view: TextView, old: OldLines, expired: Clock): Matc
 interface Hit {
   probe: number;
   at: number;
+}
+
+/** The score from which another place can put the best one in doubt (see `marginHolds`); lower when words differ. */
+function rivalFloor(best: Match, old: OldLines, sequence: LineSequence): number {
+  const wide = best.score - 0.1;
+  if (disagreement(best, old, sequence).wrongWords > 0) return wide;
+  return Math.max(wide, Math.min(best.score - 0.05, 1 - 4 * (1 - best.score)));
 }
 
 /** Hits of probes, gathered by where the old text would begin. */
