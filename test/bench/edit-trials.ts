@@ -460,6 +460,8 @@ export function draw(random: Random, sources: readonly Source[]): Trial | undefi
   let content = lines;
   let line = from;
   let twin = false;
+  let twinLine: number | undefined;
+  const twinLines = new Set<string>();
   if (!absent && random() < 0.2) {
     const copy = block.map((text) => ({ old: text, next: text }));
     let changes = 0;
@@ -479,6 +481,8 @@ export function draw(random: Random, sources: readonly Source[]): Trial | undefi
       content = [...lines.slice(0, spot), ...copy.map((item) => item.old), ...lines.slice(spot)];
       if (spot <= from) line = from + length;
       twin = true;
+      twinLine = spot;
+      for (const item of copy) twinLines.add(item.old);
     }
   }
   const eol = crlfFile ? '\r\n' : '\n';
@@ -541,6 +545,9 @@ export function draw(random: Random, sources: readonly Source[]): Trial | undefi
     const offset = pick(random, [0, 1, 3, 20]);
     // Among equal blocks the nearest to the hint is meant; a hint that names another one leaves the truth undefined.
     if (!unique && offset > 0) return undefined;
+    // The same for a hint that has drifted to a twin that is no other in what the model shows.
+    if (offset > 0 && twinLine !== undefined && shown.every(({ was }) => was === undefined || twinLines.has(was)))
+      return undefined;
     trial.lineHint = line + 1 + offset;
     trial.hintOffset = offset;
   }

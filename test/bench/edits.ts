@@ -176,7 +176,7 @@ async function* speed(engine: EditEngine, quick: boolean): AsyncIterable<Row> {
   const file = bigFile(10_000);
   const lines = file.split('\n');
   const block = blockAt(lines, 9949, false);
-  const twist = (line: string) => line.replace(/([a-z])([a-z])/, '$2$1');
+  const twist = (line: string) => line.replace(/([a-z])([a-z])(?=[a-z]{3})/, '$2$1');
   const near = block.map((line, i) => (i === 8 || i === 10 ? twist(line) : line));
   const absent = Array.from(
     { length: 20 },

@@ -147,7 +147,7 @@ function stages(
             const splice = fragmentSplice(view, place, form.oldText, form.newText);
             return splice
               ? { splice, reindented: false, contradictory: false }
-              : 'old_string is part of a line, and its outer blanks differ from those of new_string';
+              : 'old_string begins or ends inside a line, and new_string does not fit there';
           },
         })),
     },
