@@ -55,6 +55,8 @@ export type BusStatus = 'connected' | 'disconnected' | 'closed';
 export class Bus {
   readonly nc: NatsConnection;
   readonly log: Log;
+  /** When the connection last came back (`performance.now()`): before that nobody's beats could arrive. */
+  reconnectedAt: number | undefined;
   readonly #inbox: ReplyInbox;
   readonly #store: Store;
   readonly #ticker = new Ticker(500);
@@ -333,6 +335,7 @@ export class Bus {
           break;
         case 'reconnect':
           this.#status = 'connected';
+          this.reconnectedAt = performance.now();
           this.log.info({ server: status.server }, 'connected to NATS again');
           for (const worker of this.#workers) worker.reconnected();
           for (const watch of this.#watches) watch.reconnected();

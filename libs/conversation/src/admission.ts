@@ -8,12 +8,12 @@ import { findRun } from './runs.js';
 export class Admission {
   constructor(private readonly store: StoreContext) {}
 
-  /** Puts a run at the end of its tenant's list (once). */
+  /** Puts a run at the end of its tenant's list; one that is in it keeps its place. */
   async wait(ref: RunRef): Promise<void> {
     const { redis } = this.store;
     // The set of tenants first: a tenant in it without a list costs one look, a list without it would be forgotten.
     await command(redis.sadd(keys.waitingTenants, ref.tenant));
-    await command(redis.lrem(keys.waiting(ref.tenant), 0, ref.run));
+    if ((await command(redis.lpos(keys.waiting(ref.tenant), ref.run))) !== null) return;
     await command(redis.rpush(keys.waiting(ref.tenant), ref.run));
   }
 

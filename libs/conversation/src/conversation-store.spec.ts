@@ -374,6 +374,7 @@ test('runs that the queue refused come back in order until they are admitted', a
   const [a, b] = [await start(), await start()];
   await api.admission.wait(a);
   await api.admission.wait(b);
+  await api.admission.wait(a);
   expect(await one.admission.tenants()).toEqual([acme]);
   expect((await one.admission.next(acme, 5)).map(({ run }) => run)).toEqual([a.run, b.run]);
   await one.admission.admitted(acme, a.run);

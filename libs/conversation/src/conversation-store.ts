@@ -7,10 +7,12 @@ import * as history from './history.js';
 import { Idempotency } from './idempotency.js';
 import type { ConversationRef, RunRef } from './keys.js';
 import { TenantLimits } from './limits.js';
-import { checkFunctions, connectRedis, type RedisOptions } from './redis-connection.js';
+import { checkFunctions, connectRedis, firstConnection, type RedisOptions } from './redis-connection.js';
 import type { Decision, RunRecord, RunState, RunUpdate } from './run-record.js';
 import * as runs from './runs.js';
 import { Leadership, Timers } from './timers.js';
+
+const FIRST_CONNECTION_MS = 2_000;
 
 /**
  * Redis in one place: conversations and their fence, run records, and the small things beside them.
@@ -40,11 +42,13 @@ export class ConversationStore {
     this.leadership = new Leadership(redis, owner);
   }
 
-  /** Connects; resolves at once and keeps trying, so ask `checkReady` before serving. */
-  static connect(
+  /** Connects, waits a moment for the connection and keeps trying after that: ask `checkReady` before serving. */
+  static async connect(
     options: RedisOptions & { owner: string; retention?: Partial<history.Retention> },
   ): Promise<ConversationStore> {
-    return Promise.resolve(new ConversationStore(connectRedis(options), options.owner, options.retention));
+    const redis = connectRedis(options);
+    await firstConnection(redis, FIRST_CONNECTION_MS);
+    return new ConversationStore(redis, options.owner, options.retention);
   }
 
   /** Throws UNAVAILABLE while Redis is away or has not loaded the functions. */

@@ -17,7 +17,7 @@ export interface RedisOptions {
   commandTimeoutMs?: number;
 }
 
-/** Connects, retrying for ever in the background; resolves at once, whether or not Redis is up. */
+/** Connects, retrying for ever in the background; returns at once, whether or not Redis is up. */
 export function connectRedis(options: RedisOptions): Redis {
   const edge = options.mode === 'edge';
   const redis = new Redis(options.url, {
@@ -35,6 +35,18 @@ export function connectRedis(options: RedisOptions): Redis {
   // Without a listener ioredis prints every failed attempt; readiness tells the state instead.
   redis.on('error', () => undefined);
   return redis;
+}
+
+/** Resolves when the connection stands, or after `mostMs`: without a queue, commands before that would fail. */
+export async function firstConnection(redis: Redis, mostMs: number): Promise<void> {
+  if (redis.status === 'ready') return;
+  await new Promise<void>((resolve) => {
+    const timer = setTimeout(resolve, mostMs);
+    redis.once('ready', () => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
 }
 
 /**

@@ -210,6 +210,24 @@ test("the operator's policy allows its own origin, loopback and http included, a
     await expect(assertUrl(url, policy, async () => ['127.0.0.1'])).rejects.toMatchObject({ class: 'DENIED' });
 });
 
+test("not even the operator's policy leads to link-local addresses and metadata services", async () => {
+  for (const address of [
+    '169.254.169.254',
+    '::ffff:169.254.169.254',
+    '64:ff9b::a9fe:a9fe',
+    '168.63.129.16',
+    'fe80::1',
+    'fd00:ec2::254',
+  ])
+    await expect(
+      assertUrl('http://model.corp/v1', operatorPolicy('http://model.corp'), async () => ['10.0.0.1', address]),
+    ).rejects.toMatchObject({ details: { reason: 'never' } });
+  const literal = 'http://169.254.169.254/';
+  await expect(assertUrl(literal, operatorPolicy(literal), never)).rejects.toMatchObject({
+    details: { reason: 'never' },
+  });
+});
+
 test('a refusal names the host and nothing else of the address', async () => {
   const error = await assertUrl('https://10.0.0.8/path?key=hunter2', tenantPolicy(), never).catch((e: unknown) => e);
   expect(String(error)).toContain('10.0.0.8');

@@ -1,7 +1,7 @@
 import { lookup } from 'node:dns/promises';
 import { YardError } from '@yardmaster/contracts';
 import { type Address, contains, embedded, parseAddress } from './address.js';
-import { BAD_PORTS, classify, entriesFor, isInsideName, type Policy, type TenantPolicy } from './policy.js';
+import { BAD_PORTS, classify, entriesFor, isInsideName, isMetadata, type Policy, type TenantPolicy } from './policy.js';
 
 /** Why an address was refused; `details.reason` of the error. */
 export type Refusal =
@@ -114,6 +114,7 @@ export async function judge(url: URL, policy: Policy, resolve: Resolve = systemR
   const parsed = addresses.map(parseAddress);
   if (parsed.length === 0) throw refused('nodns', url.hostname);
   if (policy.kind === 'tenant') judgeAddresses(url, parsed, policy);
+  else if (parsed.some((one) => one === undefined || isMetadata(embedded(one)))) throw refused('never', url.hostname);
   return { url, addresses, address: addresses[0]! };
 }
 

@@ -72,22 +72,21 @@ export function isInsideName(host: string): boolean {
 
 const ranges = (...cidrs: string[]) => cidrs.map(range);
 
-/** Never opened by any list: this host, link-local with the clouds' metadata, multicast, reserved. */
-const NEVER = ranges(
-  '0.0.0.0/8',
-  '127.0.0.0/8',
+/** Link-local, and where clouds serve their metadata and credentials: nobody serves a model or a webhook there. */
+const METADATA = ranges(
   '169.254.0.0/16',
-  '224.0.0.0/4',
-  '240.0.0.0/4',
   '168.63.129.16/32', // Azure's host service: looks public in every table
-  '100.100.100.200/32', // Alibaba's metadata
-  '192.0.0.192/32', // Oracle's metadata
-  '::/128',
-  '::1/128',
+  '100.100.100.200/32', // Alibaba
+  '192.0.0.192/32', // Oracle
   'fe80::/10',
-  'ff00::/8',
-  'fd00:ec2::254/128', // Amazon's metadata
+  'fd00:ec2::254/128', // Amazon
 );
+
+/** Never opened by any list: this host, multicast, reserved, and the above. */
+const NEVER = [
+  ...METADATA,
+  ...ranges('0.0.0.0/8', '127.0.0.0/8', '224.0.0.0/4', '240.0.0.0/4', '::/128', '::1/128', 'ff00::/8'),
+];
 
 /** IANA's special-purpose ranges: not reachable from the internet, opened by the operator's list only. */
 const PRIVATE_V4 = ranges(
@@ -112,6 +111,9 @@ export function classify(address: Address): 'never' | 'private' | 'public' {
   if (address.family === 4) return within(PRIVATE_V4) ? 'private' : 'public';
   return contains(PUBLIC_V6, address) && !within(NOT_PUBLIC_V6) ? 'public' : 'private';
 }
+
+/** The one thing that the operator's own configuration may not reach either: a name can be made to point there. */
+export const isMetadata = (address: Address): boolean => METADATA.some((one) => contains(one, address));
 
 /** Ports of other protocols that must not be spoken to in HTTP (Fetch Standard, "port blocking"). */
 export const BAD_PORTS = new Set([

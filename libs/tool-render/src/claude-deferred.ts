@@ -1,4 +1,4 @@
-import { downlevelSchema } from '@yardmaster/tool-schema';
+import { downlevelSchema, neutralise } from '@yardmaster/tool-schema';
 import { META_TOOLS } from './meta-tools.js';
 import { parseAnswer } from './parse-answer.js';
 import { type ContextRenderer, type ToolSetChange, noMatchText } from './renderer.js';
@@ -32,7 +32,8 @@ export function functionsBlock(tools: readonly ToolView[]): string {
 
 /** The notice of a change, at the tail: the list of names in front is not written anew. */
 export function toolsChangedText({ added, removed }: ToolSetChange): string {
-  const line = (word: string, names: readonly string[]) => (names.length > 0 ? `${word}: ${names.join(', ')}\n` : '');
+  const line = (word: string, names: readonly string[]) =>
+    names.length > 0 ? `${word}: ${neutralise(names.join(', '))}\n` : '';
   return `<tools-changed>\n${line('added', added)}${line('removed', removed)}</tools-changed>`;
 }
 

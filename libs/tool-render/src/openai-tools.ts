@@ -66,7 +66,8 @@ function deferredTools(catalogue: ToolCatalogue, options: OpenaiDeferredOptions)
       tools: tools.map((tool) => ({ type: 'function', ...functionOf(tool, strict), defer_loading: true })),
     }));
   const shown = first.map((tool) => ({ type: 'function', ...functionOf(tool, strict) }));
-  return namespaces.length > 0 ? [...shown, ...namespaces, { type: 'tool_search' }] : shown;
+  // With everything in front there is nothing to search.
+  return core === 'all' ? shown : [...shown, ...namespaces, { type: 'tool_search' }];
 }
 
 function functionOf(tool: ToolView, strict: boolean): Record<string, unknown> {

@@ -43,7 +43,7 @@ export class CompiledSchema {
     // `$schema` would need the meta-schemas in this instance; `$id` only serves references from elsewhere.
     const { $schema: _dialect, $id: _id, ...plain } = isObject(schema) ? schema : { allOf: [schema] };
     try {
-      this.source = withStepCounts(plain);
+      this.source = withStepCounts(withoutBareNullable(plain));
       this.ajv.addSchema(this.source, ROOT);
       this.validate = this.ajv.getSchema(ROOT) as ValidateFunction;
     } catch (error) {
@@ -88,6 +88,16 @@ export class CompiledSchema {
     if (!pattern) this.patterns.set(source, (pattern = linearPattern(source)));
     return pattern;
   }
+}
+
+/** OpenAPI's `nullable` beside `anyOf` or `$ref` says nothing in JSON Schema, and ajv refuses it there. */
+function withoutBareNullable(schema: Record<string, unknown>): Record<string, unknown> {
+  const isBare = (part: JsonSchema) =>
+    isObject(part) && Object.hasOwn(part, 'nullable') && (part['nullable'] !== true || !Object.hasOwn(part, 'type'));
+  if (![...walkSchema(schema)].some((at) => isBare(at.schema))) return schema;
+  const copy = structuredClone(schema);
+  for (const { schema: part } of walkSchema(copy)) if (isObject(part) && isBare(part)) delete part['nullable'];
+  return copy;
 }
 
 function hasDefaults(schema: JsonSchema): boolean {

@@ -19,3 +19,21 @@ export { neutralise, neutraliseDeep } from './control-tokens.js';
 export { linearPattern } from './linear-pattern.js';
 export { type GateCode, type GateOptions, type GateVerdict, SCHEMA_LIMITS, gateSchema } from './schema-gate.js';
 export { type DownlevelledSchema, type ProviderRules, downlevelSchema } from './downlevel.js';
+export {
+  type ApprovalDecision,
+  type ApprovalLevel,
+  type ApprovalPolicy,
+  type ApprovalRequest,
+  type ApprovalSubject,
+  type ToolCategory,
+  approvalLevel,
+  decideApproval,
+  isHidden,
+} from './approval-policy.js';
+export {
+  type ApprovalGrant,
+  type GrantScope,
+  type HashedDefinition,
+  argumentsHash,
+  definitionHash,
+} from './approval-grant.js';

@@ -35,6 +35,27 @@ describe('validation', () => {
     expect(paths(branches, { a: 1 })).toEqual(['/b']);
   });
 
+  it('reads what OpenAPI calls nullable, also where it stands alone', () => {
+    const schema = {
+      type: 'object',
+      properties: { a: { type: 'string', nullable: true }, b: { nullable: true, anyOf: [{ type: 'string' }] } },
+    };
+    expect(paths(schema, { a: null, b: 'x' })).toEqual([]);
+    expect(paths(schema, { b: null })).toEqual(['/b']);
+  });
+
+  it('names the object whose property has a bad name, and the property that nothing evaluates', () => {
+    expect(paths({ type: 'object', propertyNames: { pattern: '^a' } }, { b: 1 })).toEqual(['']);
+    expect(paths({ type: 'object', properties: { a: {} }, unevaluatedProperties: false }, { b: 1 })).toEqual(['/b']);
+    const tree = {
+      type: 'object',
+      $dynamicAnchor: 'n',
+      properties: { c: { $dynamicRef: '#n' } },
+      additionalProperties: false,
+    };
+    expect(paths(tree, { c: { c: { d: 1 } } })).toEqual(['/c/c/d']);
+  });
+
   it('finds equal items in a long list of objects', () => {
     const schema = { type: 'object', properties: { l: { type: 'array', uniqueItems: true } } };
     const items = Array.from({ length: 20_000 }, (_, index) => ({ a: index, b: [index] }));

@@ -263,7 +263,7 @@ function workOnRuns(options: { steps?: number; deltas?: string[]; gapMs?: number
           atMs: BigInt(Date.now()),
           dataJson: JSON.stringify(data),
         };
-        sequence = await worker.append(subjects.event(tenant, ref.run), messages.event, event, {
+        sequence = await worker.append(subjects.event(tenant, ref.run), messages.events, { events: [event] }, {
           expectedLastSubjectSequence: sequence,
         });
       };
@@ -647,6 +647,44 @@ test('without a valid key there is one answer, and a key may do what its roles s
   });
 });
 
+test('a path is protected however it is spelt, and a foreign Host is refused', async () => {
+  for (const path of ['/%76%31/me', '//v1/me', '/V1/me', '/v1/me/', '/v1/../v1/me', '/v1/runs/..%2f..%2fme'])
+    expect([path, [401, 404].includes((await call('GET', path, undefined, { key: null })).status)]).toEqual([
+      path,
+      true,
+    ]);
+  const status = await new Promise((resolve) => {
+    const url = new URL(`${replicas[0]!.url}/v1/me`);
+    httpRequest(url, { headers: { host: 'evil.example', authorization: `Bearer ${acmeKey}` } }, (response) =>
+      resolve(response.statusCode),
+    ).end();
+  });
+  expect(status).toBe(421);
+});
+
+test('members named like those of every object stay what they are', async () => {
+  const started = await call('POST', '/v1/runs', { input: 'x', metadata: { constructor: 1, toString: 'x' } });
+  expect(started.body.metadata).toEqual({ constructor: 1, toString: 'x' });
+  const stray = await call('POST', '/v1/runs', { input: 'x', constructor: {}, state: 'completed', tenant: 'globex' });
+  expect(stray.body.errors.map((fault: { pointer: string }) => fault.pointer).sort()).toEqual([
+    '/constructor',
+    '/state',
+    '/tenant',
+  ]);
+  const proto = await call('POST', '/v1/runs', undefined, { raw: '{"input":"x","metadata":{"__proto__":{"a":1}}}' });
+  expect([proto.status, proto.body.code]).toEqual([400, 'YM-JSON-PROTO']);
+});
+
+test('a stream ends when its key is revoked', async () => {
+  const made = (await call('POST', '/v1/tenants/acme/keys', { name: 'short', roles: ['runs:read'] })).body;
+  const run = (await call('POST', '/v1/runs', { input: 'x' })).body;
+  await expect.poll(async () => (await call('GET', '/v1/me', undefined, { key: made.key })).status).toBe(200);
+  const reading = readEvents(`/v1/runs/${run.id}/events`, { key: made.key }).catch((error: Error) => error.message);
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  await call('DELETE', `/v1/tenants/acme/keys/${made.id}`);
+  expect(await reading).toBe('terminated');
+});
+
 test('keys are made, listed without their secret, and revoked at once', async () => {
   const made = await call('POST', '/v1/tenants/acme/keys', { name: 'ci' });
   expect(made.status).toBe(201);
@@ -745,7 +783,7 @@ test('the document describes the routes, and health is told', async () => {
 test('the official OpenAI client works: whole, streamed, with tools, with errors, embeddings, models', async () => {
   const client = new OpenAI({ apiKey: acmeKey, baseURL: `${replicas[0]!.url}/v1`, maxRetries: 0 });
   const ask = (content: string) => ({ model: 'qwen3-7b', messages: [{ role: 'user' as const, content }] });
-  const whole = await client.chat.completions.create(ask('hello'));
+  const whole = await client.chat.completions.create({ ...ask('hello'), frequency_penalty: 0.5, user: 'u' });
   expect(whole.choices[0]!.message.content).toBe('You said 5 letters');
   expect(whole.usage).toMatchObject({ prompt_tokens: 3, total_tokens: 7 });
   const long = await client.chat.completions.create(ask('x'.repeat(300_000)));

@@ -15,6 +15,19 @@ export class ApiConfig extends ServiceConfig {
   @IsBoolean({ message: 'it must be true or false' })
   portFallback: boolean = false;
 
+  /** Names that callers may use in the Host header, comma-separated; loopback names always may. */
+  @FromEnv('YM_API_HOSTS')
+  @IsOptional()
+  @IsString()
+  hosts: string | undefined = undefined;
+
+  /** Event streams that one tenant may have open at one replica. */
+  @FromEnv('YM_API_STREAMS_PER_TENANT')
+  @IsInt()
+  @Min(1)
+  @Max(1_000_000)
+  streamsPerTenant: number = 2_000;
+
   @FromEnv('YM_API_MAX_BODY_BYTES')
   @IsInt()
   @Min(1024)

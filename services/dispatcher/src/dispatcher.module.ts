@@ -5,6 +5,7 @@ import { DispatcherConfig } from './config.js';
 import { ApprovalPolicy } from './runs/approval-policy.js';
 import { RunCommands } from './runs/commands.js';
 import { Grants } from './runs/grants.js';
+import { Hooks, MetricsHook, RUN_HOOKS } from './runs/hooks.js';
 import { Leader } from './runs/leader.js';
 import { MetaTools } from './runs/meta-tools.js';
 import { ModelCall } from './runs/model-call.js';
@@ -48,6 +49,9 @@ import { ToolSnapshot } from './runs/tool-snapshot.js';
     ToolRound,
     Grants,
     ApprovalPolicy,
+    MetricsHook,
+    { provide: RUN_HOOKS, useFactory: (metrics: MetricsHook) => [metrics], inject: [MetricsHook] },
+    Hooks,
     RunService,
     RunWorker,
     Leader,

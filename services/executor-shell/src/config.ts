@@ -1,4 +1,5 @@
-import { IsInt, IsString, Max, Min } from 'class-validator';
+import { IsIn, IsInt, IsString, Max, Min } from 'class-validator';
+import { RUNNER_VARIABLES } from './runner/config.js';
 import { FromEnv, ServiceConfig } from '@yardmaster/service-kit';
 
 /** The shell executor's variables; those of its runner (`YM_EXECUTOR_SHELL_*`) are handed through to it. */
@@ -15,9 +16,24 @@ export class ExecutorShellConfig extends ServiceConfig {
   @Max(256)
   slots: number = 8;
 
+  /** `local`: this process starts its runner. `external`: it runs already, behind YM_EXECUTOR_SHELL_SOCKET. */
+  @FromEnv('YM_EXECUTOR_SHELL_RUNNER')
+  @IsIn(['local', 'external'])
+  runner: 'local' | 'external' = 'local';
+
   @FromEnv('YM_EXECUTOR_SHELL_ACK_WAIT_MS')
   @IsInt()
   @Min(500)
   @Max(600_000)
   ackWaitMs: number = 30_000;
+}
+
+/** The settings of the runner as this process was given them; nothing else of its environment reaches the runner. */
+export function runnerSettings(): Record<string, string> {
+  return Object.fromEntries(
+    RUNNER_VARIABLES.flatMap((name) => {
+      const value = process.env[name];
+      return value === undefined || value === '' ? [] : [[name, value]];
+    }),
+  );
 }

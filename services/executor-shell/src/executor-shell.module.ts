@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   Inject,
   Injectable,
@@ -11,51 +12,38 @@ import {
 import { BUILT_IN_TOOLS, YardError } from '@yardmaster/contracts';
 import { defineTool, serveTools, type Tool, type ToolOutcome, type ToolServer } from '@yardmaster/executor-kit';
 import { SERVICE, type ServiceContext } from '@yardmaster/service-kit';
-import type { ExecutorShellConfig } from './config.js';
-import { startRunner, type LocalRunner } from './runner-client/start-runner.js';
+import { type ExecutorShellConfig, runnerSettings } from './config.js';
+import { readInstallPolicy } from './runner/install/install-stage.js';
+import { RegistryProxy } from './registry-proxy/registry-proxy.js';
+import { connectRunner, startRunner, type LocalRunner } from './runner-client/start-runner.js';
+import type { RunnerStatus } from './runner-protocol.js';
 import { runShell, type ShellJobArguments, shellJob, type ShellRunArguments } from './shell-tools.js';
 import type { RunnerClient } from './runner-client/runner-client.js';
+
+/** A runner that ends is started again after so long; one that ends so often in a row is given up. */
+const RESTART_MS = 500;
+const MOST_RESTARTS = 5;
+const CALM_MS = 60_000;
 
 /** Holds the NATS login and no shell; the runner that it starts has the shell and no login. */
 @Injectable()
 export class ShellExecutor implements OnApplicationBootstrap, BeforeApplicationShutdown {
   private runner: LocalRunner | undefined;
   private server: ToolServer | undefined;
+  private proxy: RegistryProxy | undefined;
   private folder: string | undefined;
   private stopping = false;
+  private restarts = 0;
 
   constructor(@Inject(SERVICE) private readonly service: ServiceContext<ExecutorShellConfig>) {}
 
   async onApplicationBootstrap(): Promise<void> {
     const { bus, config, log, health } = this.service;
-    this.folder = mkdtempSync(join(tmpdir(), 'ym-shell-'));
-    const settings: Record<string, string> = {
-      YM_EXECUTOR_SHELL_STATE_DIR: join(this.folder, 'state'),
-      ...Object.fromEntries(
-        Object.entries(process.env).filter(
-          (entry): entry is [string, string] => entry[0].startsWith('YM_EXECUTOR_SHELL_') && entry[1] !== undefined,
-        ),
-      ),
-      YM_EXECUTOR_SHELL_SOCKET: join(this.folder, 'runner.sock'),
-      YM_WORKSPACES: config.workspaces,
-    };
-    this.runner = await startRunner(settings, { onLog: (line) => log.info({ runner: line }, 'runner') });
-    const { status } = this.runner;
-    log.info(
-      { mode: status.mode, profile: status.profile_hash, probes: status.probes.length },
-      'the sandbox proved its containment',
-    );
-    health.addReadiness('runner', async () =>
-      (await this.runner?.client.status())?.ready ? undefined : 'the runner is not ready',
-    );
-    void this.runner.exited.then((code) => {
-      if (this.stopping) return;
-      log.fatal({ code }, 'the runner ended');
-      process.kill(process.pid, 'SIGTERM');
-    });
+    const client = config.runner === 'external' ? await this.findRunner() : await this.bringUpRunner();
+    health.addReadiness('runner', async () => ((await client.status()).ready ? undefined : 'the runner is not ready'));
     this.server = await serveTools(
       { kind: 'shell', bus, slots: config.slots, ackWaitMs: config.ackWaitMs, log },
-      shellTools(this.runner.client),
+      shellTools(client),
     );
   }
 
@@ -63,7 +51,67 @@ export class ShellExecutor implements OnApplicationBootstrap, BeforeApplicationS
     this.stopping = true;
     await this.server?.stop();
     await this.runner?.stop();
+    await this.proxy?.close();
     if (this.folder !== undefined) rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  private async findRunner(): Promise<RunnerClient> {
+    const socket = runnerSettings()['YM_EXECUTOR_SHELL_SOCKET'];
+    if (socket === undefined)
+      throw new YardError(
+        'INVALID',
+        'YM-SHELL-CONFIG',
+        'YM_EXECUTOR_SHELL_SOCKET must name the socket of the external runner.',
+      );
+    const { client, status } = await connectRunner(socket);
+    this.tell(status);
+    return client;
+  }
+
+  private async bringUpRunner(): Promise<RunnerClient> {
+    this.folder = mkdtempSync(join(tmpdir(), 'ym-shell-'));
+    const settings: Record<string, string> = {
+      YM_EXECUTOR_SHELL_STATE_DIR: join(this.folder, 'state'),
+      ...runnerSettings(),
+      YM_EXECUTOR_SHELL_SOCKET: join(this.folder, 'runner.sock'),
+      YM_WORKSPACES: this.service.config.workspaces,
+    };
+    const policy = settings['YM_EXECUTOR_SHELL_INSTALL_POLICY_FILE'];
+    if (settings['YM_EXECUTOR_SHELL_INSTALL'] === 'true' && policy !== undefined) {
+      const path = join(this.folder, 'registry.sock');
+      this.proxy = new RegistryProxy(path, Object.values(readInstallPolicy(policy).registries));
+      await this.proxy.listen();
+      settings['YM_EXECUTOR_SHELL_INSTALL_PROXY_SOCKET'] = path;
+    }
+    await this.startRunner(settings);
+    return this.runner!.client;
+  }
+
+  /** Commands that a dying runner takes along end as interrupted; the next runner listens on the same socket. */
+  private async startRunner(settings: Record<string, string>): Promise<void> {
+    const { log } = this.service;
+    const runner = await startRunner(settings, { onLog: (line) => log.info({ runner: line }, 'runner') });
+    const startedAt = Date.now();
+    this.runner = runner;
+    this.tell(runner.status);
+    void runner.exited.then(async (code) => {
+      if (this.stopping) return;
+      this.restarts = Date.now() - startedAt > CALM_MS ? 1 : this.restarts + 1;
+      log.error({ code, restarts: this.restarts }, 'the runner ended');
+      try {
+        if (this.restarts > MOST_RESTARTS) throw new Error('it ended too often');
+        await sleep(RESTART_MS);
+        // It may have been told to end meanwhile.
+        if (!this.stopping) await this.startRunner(settings);
+      } catch (error) {
+        log.fatal({ err: error }, 'the runner cannot be started again');
+        process.kill(process.pid, 'SIGTERM');
+      }
+    });
+  }
+
+  private tell({ mode, profile_hash: profile, probes }: RunnerStatus): void {
+    this.service.log.info({ mode, profile, probes: probes.length }, 'the sandbox proved its containment');
   }
 }
 
@@ -104,6 +152,8 @@ async function refusals(work: () => Promise<ToolOutcome>): Promise<ToolOutcome> 
   } catch (error) {
     if (YardError.is(error) && (error.class === 'INVALID' || error.class === 'NOT_FOUND'))
       return { ok: false, output: error.message, reason: error.code };
+    if (YardError.is(error) && error.code === 'YM-SHELL-INTERRUPTED')
+      return { ok: false, output: error.message, reason: 'interrupted', outcomeUnknown: true };
     throw error;
   }
 }

@@ -33,6 +33,8 @@ interface Step {
   count?: number;
   summary?: string;
   args?: unknown;
+  description?: string;
+  parameters?: Record<string, unknown> | null;
   success?: boolean;
   raw?: string;
   server?: string;
@@ -105,8 +107,10 @@ class Run {
     this.file = file;
     this.one = one;
     this.renderer = createRenderer(specOf(one));
-    for (const name of order) this.add(name);
-    for (const tool of one.inline_tools ?? []) if (!this.tools.has(tool.name)) this.add(tool);
+    // What a step brings in is not there from the start.
+    const later = new Set(one.steps.flatMap(({ op, tool, add }) => (op === 'initial' ? [] : [tool, ...(add ?? [])])));
+    for (const name of order) this.add(later.has(name) ? this.inCatalogue(name) : name);
+    for (const tool of one.inline_tools ?? []) if (!this.tools.has(tool.name) && !later.has(tool.name)) this.add(tool);
     for (const step of one.steps) this.step(step);
   }
 
@@ -123,6 +127,10 @@ class Run {
     if (!definition) throw new Error(`the case names no tool ${String(tool)}`);
     const server = this.one.servers?.[definition.name];
     this.tools.set(definition.name, { ...definition, ...(server === undefined ? {} : { server }) });
+  }
+
+  private inCatalogue(name: string): string | Definition {
+    return this.file.catalogue.find((tool) => tool.name === name) ?? name;
   }
 
   private open(): RenderSession {
@@ -153,10 +161,21 @@ class Run {
         break;
       }
       case 'add_tool':
-      case 'replace_tool':
         this.add(step.tool ?? step.name ?? '');
         changed();
         break;
+      case 'replace_tool': {
+        // The new definition is a whole one, or names the tool and what is new of it.
+        const name = step.name ?? (typeof step.tool === 'string' ? step.tool : step.tool?.name) ?? '';
+        const { description, parameters } = step;
+        const known = this.tools.get(name);
+        if (known && (description !== undefined || parameters !== undefined)) {
+          const news = { ...(description === undefined ? {} : { description }), ...(parameters === undefined ? {} : { parameters }) };
+          this.tools.set(name, { ...known, ...news });
+        } else this.add(step.tool ?? name);
+        changed();
+        break;
+      }
       case 'remove_tool':
         this.tools.delete(step.name ?? String(step.tool));
         changed();

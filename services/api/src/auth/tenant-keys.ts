@@ -65,6 +65,12 @@ export class TenantKeys implements OnModuleDestroy {
     return { tenant: parts.tenant, keyId: entry.id, keyName: entry.name, roles: entry.roles };
   }
 
+  /** Is the key of this caller still there, and not expired? */
+  isLive(caller: Caller, now = Date.now()): boolean {
+    const entry = this.snapshot?.current.get(apiKeyEntryName(caller.tenant, caller.keyId));
+    return entry !== undefined && (entry.expires_ms === undefined || entry.expires_ms > now);
+  }
+
   list(tenant: TenantId): ApiKeyEntry[] {
     const prefix = apiKeyEntryName(tenant, '');
     return [...(this.snapshot?.current ?? [])]

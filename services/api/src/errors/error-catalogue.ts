@@ -26,6 +26,16 @@ export const ERROR_CATALOGUE: Readonly<Record<string, ErrorEntry>> = {
     means: 'The tenant has sent more requests than it may.',
     remedy: 'Wait as long as Retry-After says.',
   },
+  'YM-HOST': {
+    class: 'INVALID',
+    means: 'The Host header names none of the names of this server.',
+    remedy: 'Use a name of YM_API_HOSTS, or add this one to it.',
+  },
+  'YM-STREAMS': {
+    class: 'EXHAUSTED',
+    means: 'The tenant has as many event streams open at this replica as it may.',
+    remedy: 'Close some; GET /v1/runs/{id}/events with Accept: application/json needs none.',
+  },
   'YM-REQ-INVALID': {
     class: 'INVALID',
     means: 'Members of the request are missing, unknown or out of range; all of them are listed in "errors".',

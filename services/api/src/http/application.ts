@@ -15,10 +15,23 @@ import { ProblemFilter } from './problem.filter.js';
 import { RateLimit } from './rate-limit.js';
 import type { ApiRequest } from './request.js';
 
-/** Paths that need no key. */
-const isPublic = (path: string) => !path.startsWith('/v1/');
+/** Routes that need no key, by their pattern: however a path is spelt, what it leads to decides. Undefined is a 404. */
+const isPublic = (route: string | undefined) =>
+  route === undefined || route === '/openapi.json' || /^\/(livez|readyz|errors|docs)(\/|-|$)/.test(route);
 
-const pathOf = (request: FastifyRequest) => request.url.split('?')[0] ?? '/';
+const LOOPBACK = /^(127\.0\.0\.1|localhost|\[::1\])(:\d+)?$/i;
+
+/** A page of another site can have its own name lead to us: only the names that we go by are answered. */
+function assertHost(request: FastifyRequest, config: ApiConfig): void {
+  const host = request.headers.host ?? '';
+  const names = config.hosts?.split(',').map((name) => name.trim().toLowerCase());
+  const ours =
+    LOOPBACK.test(host) ||
+    (names === undefined
+      ? !['127.0.0.1', 'localhost', '::1'].includes(config.host)
+      : names.includes(host.toLowerCase()) || names.includes(host.toLowerCase().replace(/:\d+$/, '')));
+  if (!ours) throw new YardError('INVALID', 'YM-HOST', 'This server does not go by the name in the Host header.');
+}
 
 /** The HTTP application over `module`, ready to listen. */
 export async function createApi(
@@ -54,8 +67,8 @@ export async function createApi(
     void reply.header('x-content-type-options', 'nosniff');
     if (request.headers['content-encoding'] !== undefined && request.headers['content-encoding'] !== 'identity')
       throw new YardError('INVALID', 'YM-CONTENT-ENCODING', 'Compressed bodies are not taken; send the body as it is.');
-    const path = pathOf(request);
-    if (isPublic(path)) return;
+    assertHost(request, context.config);
+    if (isPublic(request.routeOptions.url)) return;
     // Before the body is read: nobody without a key makes us parse a megabyte.
     request.caller = keys.authenticate(request.headers.authorization);
     await limit.take(request.caller.tenant, (name, value) => void reply.header(name, value));

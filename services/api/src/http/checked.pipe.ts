@@ -3,6 +3,7 @@ import { YardError } from '@yardmaster/contracts';
 import { nearestName } from '@yardmaster/tool-schema';
 import { plainToInstance } from 'class-transformer';
 import { getMetadataStorage, type ValidationError, validateSync } from 'class-validator';
+import { nestedType } from './rules.js';
 
 /** One thing that is wrong with a request. */
 export interface Fault {
@@ -13,7 +14,10 @@ export interface Fault {
   did_you_mean?: string;
 }
 
-/** Checks bodies and queries against the class of the parameter; unknown members are faults too, and all are listed. */
+/**
+ * Checks bodies and queries against the class of the parameter, and lists every fault. Unknown members are faults too,
+ * unless the class has a static `open`.
+ */
 @Injectable()
 export class CheckedPipe implements PipeTransform {
   transform(value: unknown, { type, metatype }: ArgumentMetadata): unknown {
@@ -32,14 +36,16 @@ const rulesOf = (type: new () => object) =>
 export function check<T extends object>(type: new () => T, value: unknown, isQuery = false): T {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw new YardError('INVALID', 'YM-REQ-INVALID', 'The request body must be a JSON object.');
-  const instance = plainToInstance(type, value);
+  const instance = instantiate(type, value as Record<string, unknown>);
   const errors = validateSync(instance, {
     whitelist: true,
-    forbidNonWhitelisted: true,
+    forbidNonWhitelisted: !(type as { open?: boolean }).open,
     validationError: { target: false },
   });
-  if (errors.length === 0) return instance;
-  const faults = errors.flatMap((error) => faultsOf(error, '', type)).slice(0, 50);
+  // The one name that an instance cannot take over.
+  const stray: Fault[] = Object.hasOwn(value, 'constructor') ? [{ pointer: '/constructor', rule: 'is unknown' }] : [];
+  if (errors.length + stray.length === 0) return instance;
+  const faults = [...stray, ...errors.flatMap((error) => faultsOf(error, '', type))].slice(0, 50);
   const where = (fault: Fault) => (isQuery ? fault.pointer.slice(1) : fault.pointer);
   throw new YardError(
     'INVALID',
@@ -48,6 +54,24 @@ export function check<T extends object>(type: new () => T, value: unknown, isQue
       `${faults.map((fault) => `${where(fault)} ${fault.rule}`).join('; ')}.`,
     { details: { errors: faults } },
   );
+}
+
+/**
+ * Members of a declared class become instances of it; other objects and lists stay as they were sent: copies would lose
+ * members named like those of every object, and cost as much as reading them.
+ */
+function instantiate<T extends object>(type: new () => T, value: Record<string, unknown>): T {
+  const isFree = (member: unknown) => typeof member === 'object' && member !== null;
+  const scalars = Object.fromEntries(Object.entries(value).filter(([, member]) => !isFree(member)));
+  const instance = plainToInstance(type, scalars);
+  const members = instance as Record<string, unknown>;
+  for (const [name, member] of Object.entries(value)) {
+    if (!isFree(member) || name === 'constructor') continue;
+    const nested = nestedType(type, name);
+    members[name] =
+      nested === undefined || Array.isArray(member) ? member : instantiate(nested, member as Record<string, unknown>);
+  }
+  return instance;
 }
 
 function faultsOf(error: ValidationError, at: string, type?: new () => object): Fault[] {

@@ -20,6 +20,7 @@ const STATUS_OF_CODE: Readonly<Record<string, number>> = {
   'YM-JSON-SIZE': 413,
   'YM-MEDIA-TYPE': 415,
   'YM-CONTENT-ENCODING': 415,
+  'YM-HOST': 421,
   'YM-IDEMPOTENCY-MISMATCH': 422,
 };
 

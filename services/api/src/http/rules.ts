@@ -1,4 +1,4 @@
-import { ValidateBy } from 'class-validator';
+import { ValidateBy, ValidateNested } from 'class-validator';
 
 /** A rule of our own for a DTO: `says` completes "<property> …". */
 export function Obeys(says: string, test: (value: unknown) => boolean): PropertyDecorator {
@@ -7,6 +7,20 @@ export function Obeys(says: string, test: (value: unknown) => boolean): Property
     validator: { validate: test, defaultMessage: () => `$property ${says}` },
   });
 }
+
+const NESTED = Symbol('yardmaster.nested');
+
+/** A member that is an object with rules of its own. */
+export function Nested(type: new () => object): PropertyDecorator {
+  return (target, property) => {
+    Reflect.defineMetadata(NESTED, type, target, property);
+    ValidateNested()(target, property);
+  };
+}
+
+/** The class of a member that `Nested` declared. */
+export const nestedType = (type: new () => object, property: string): (new () => object) | undefined =>
+  Reflect.getMetadata(NESTED, type.prototype as object, property) as (new () => object) | undefined;
 
 /** `conversationId` -> `conversation_id` */
 type Snake<S extends string> = S extends `${infer Head}${infer Tail}`

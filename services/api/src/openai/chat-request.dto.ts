@@ -19,6 +19,8 @@ import { Obeys } from '../http/rules.js';
  * change how the answer is made and not what it is: those are let through unread.
  */
 export class ChatRequestDto {
+  static readonly open = true;
+
   @ApiProperty({ description: 'A model, or agent:<name>.' })
   @IsString()
   @MaxLength(200)

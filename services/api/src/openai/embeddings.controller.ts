@@ -12,6 +12,8 @@ import { Obeys } from '../http/rules.js';
 const isText = (value: unknown) => typeof value === 'string' && value !== '';
 
 export class EmbeddingsDto {
+  static readonly open = true;
+
   @ApiProperty()
   @IsString()
   @MaxLength(200)

@@ -7,6 +7,8 @@ export interface EventStreamOptions {
   bufferBytes: number;
   /** How long it may stand still before it is cut off; it can come back with the last number it saw. */
   stalledMs: number;
+  /** May this reader still read? Asked now and then: a key can be revoked while its stream is open. */
+  isAllowed: () => boolean;
 }
 
 export const SSE_HEADERS = {
@@ -61,7 +63,8 @@ export async function streamEvents(
   response.on('drain', onDrain);
   const timer = setInterval(
     () => {
-      if (response.writableNeedDrain && Date.now() - movedAt > options.stalledMs) response.destroy();
+      if (!options.isAllowed()) response.destroy();
+      else if (response.writableNeedDrain && Date.now() - movedAt > options.stalledMs) response.destroy();
       else if (!response.writableNeedDrain && Date.now() - movedAt >= options.keepAliveMs) write(': keep-alive\n\n');
     },
     Math.min(options.keepAliveMs, options.stalledMs),

@@ -1,6 +1,6 @@
 import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { type Bus } from '@yardmaster/bus';
-import type { TenantId } from '@yardmaster/contracts';
+import { type TenantId, YardError } from '@yardmaster/contracts';
 import { BUS, type Logger, LOGGER } from '@yardmaster/service-kit';
 import { RunFeed } from './run-feed.js';
 
@@ -11,6 +11,8 @@ const LINGER_MS = 10_000;
 @Injectable()
 export class RunFeeds implements OnModuleDestroy {
   private readonly feeds = new Map<string, { feed: RunFeed; users: number; leaving?: NodeJS.Timeout }>();
+
+  private readonly open = new Map<TenantId, number>();
 
   constructor(
     @Inject(BUS) private readonly bus: Bus,
@@ -31,6 +33,23 @@ export class RunFeeds implements OnModuleDestroy {
       return await use(entry.feed);
     } finally {
       if (--entry.users === 0) this.leave(run);
+    }
+  }
+
+  /** Runs `use`, counted as one open stream of the tenant. Throws EXHAUSTED when there are `most` already. */
+  async counted(tenant: TenantId, most: number, use: () => Promise<void>): Promise<void> {
+    const open = this.open.get(tenant) ?? 0;
+    if (open >= most)
+      throw new YardError('EXHAUSTED', 'YM-STREAMS', `Tenant ${tenant} has ${open} event streams open here.`, {
+        retryAfterMs: 5_000,
+      });
+    this.open.set(tenant, open + 1);
+    try {
+      await use();
+    } finally {
+      const left = this.open.get(tenant)! - 1;
+      if (left === 0) this.open.delete(tenant);
+      else this.open.set(tenant, left);
     }
   }
 

@@ -1,11 +1,12 @@
 import { Body, Controller, Get, Headers, HttpCode, Param, Post, Query, Req, Res } from '@nestjs/common';
 import { ApiBearerAuth, ApiHeader, ApiOperation, ApiPropertyOptional, ApiResponse, ApiTags } from '@nestjs/swagger';
 import { YardError } from '@yardmaster/contracts';
-import { ConversationStore, isTerminal, RUN_STATES, type RunState } from '@yardmaster/conversation';
+import { ConversationStore, isTerminal, RUN_STATES, type RunRecord, type RunState } from '@yardmaster/conversation';
 import { Type } from 'class-transformer';
 import { IsIn, IsInt, IsOptional, IsString, Matches, Max, MaxLength, Min } from 'class-validator';
 import type { FastifyReply } from 'fastify';
 import { Needs } from '../auth/roles.guard.js';
+import { TenantKeys } from '../auth/tenant-keys.js';
 import { ApiConfig } from '../config.js';
 import { PageQuery } from '../http/page.query.js';
 import { type ApiRequest, type Caller, CurrentCaller } from '../http/request.js';
@@ -77,6 +78,7 @@ export class RunsController {
     private readonly store: ConversationStore,
     private readonly feeds: RunFeeds,
     private readonly config: ApiConfig,
+    private readonly keys: TenantKeys,
   ) {}
 
   @Post()
@@ -181,7 +183,19 @@ export class RunsController {
     headers: Record<string, string> = {},
   ): Promise<void> {
     const record = await this.store.getRun(caller.tenant, id);
-    await this.feeds.using(caller.tenant, id, async (feed) => {
+    await this.feeds.counted(caller.tenant, this.config.streamsPerTenant, () =>
+      this.follow(caller, record, after, reply, headers),
+    );
+  }
+
+  private async follow(
+    caller: Caller,
+    record: RunRecord,
+    after: number,
+    reply: FastifyReply,
+    headers: Record<string, string>,
+  ): Promise<void> {
+    await this.feeds.using(caller.tenant, record.id, async (feed) => {
       const over = feed.terminal?.id ?? (isTerminal(record.state) && isOld(record.endedMs) ? feed.last : undefined);
       if (over !== undefined && after >= over) {
         await reply.status(204).header('cache-control', 'no-cache').send();
@@ -196,6 +210,7 @@ export class RunsController {
         keepAliveMs: this.config.sseKeepAliveMs,
         bufferBytes: this.config.sseBufferBytes,
         stalledMs: this.config.sseStalledMs,
+        isAllowed: () => this.keys.isLive(caller),
       });
     });
   }

@@ -1,6 +1,5 @@
 import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
 import { type Limits, type StartRun } from '@yardmaster/contracts';
-import { Type } from 'class-transformer';
 import {
   ArrayMaxSize,
   ArrayUnique,
@@ -16,9 +15,8 @@ import {
   Max,
   MaxLength,
   Min,
-  ValidateNested,
 } from 'class-validator';
-import { type Fields, Obeys } from '../http/rules.js';
+import { type Fields, Nested, Obeys } from '../http/rules.js';
 
 const isText = (value: unknown, max: number): value is string =>
   typeof value === 'string' && value.trim() !== '' && value.length <= max;
@@ -153,8 +151,7 @@ export class StartRunDto implements Fields<StartRun, 'inputIsParts'> {
   @ApiPropertyOptional({ type: LimitsDto })
   @IsOptional()
   @IsObject()
-  @ValidateNested()
-  @Type(() => LimitsDto)
+  @Nested(LimitsDto)
   limits: LimitsDto | undefined;
 
   @ApiPropertyOptional({ enum: ['enqueue', 'reject', 'interrupt'], default: 'enqueue' })

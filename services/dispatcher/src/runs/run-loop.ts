@@ -20,6 +20,7 @@ import {
 import type { DispatcherConfig } from '../config.js';
 import { interpret, type Reading } from './answer.js';
 import type { ApprovalPolicy } from './approval-policy.js';
+import type { HookedRun, Hooks } from './hooks.js';
 import { limitReached, type RunUsage } from './limits.js';
 import type { ModelCall } from './model-call.js';
 import type { StoredEventType } from './run-events.js';
@@ -32,6 +33,7 @@ export interface LoopParts {
   model: ModelCall;
   round: ToolRound;
   approvals: ApprovalPolicy;
+  hooks: Hooks;
 }
 
 /** How the work on a run ended here. */
@@ -106,6 +108,11 @@ export class RunLoop {
     return undefined;
   }
 
+  private hooked(step: number): HookedRun {
+    const { tenant, run, conversation } = this.session;
+    return { tenant, run, conversation, step };
+  }
+
   private get usage(): RunUsage {
     const { steps, promptTokens, completionTokens, cachedTokens, costUsd } = this.session.record;
     return { steps, promptTokens, completionTokens, cachedTokens, costUsd };
@@ -136,6 +143,7 @@ export class RunLoop {
       return this.modelFailed(error);
     }
     const used = this.addUsage(end, step);
+    this.parts.hooks.step(this.hooked(step), { provider: end.provider, model: end.model, dialect: end.dialect });
     session.events.emit('usage', {
       step,
       prompt_tokens: end.usage?.promptTokens ?? 0,
@@ -200,7 +208,8 @@ export class RunLoop {
   }
 
   private announce(calls: readonly PendingCall[], step: number): void {
-    for (const call of calls)
+    for (const call of calls) {
+      this.parts.hooks.toolCall(this.hooked(step), call);
       this.session.events.emit('tool.requested', {
         step,
         call: call.call,
@@ -208,6 +217,7 @@ export class RunLoop {
         arguments: JSON.parse(call.argumentsJson) as unknown,
         args_hash: call.argsHash,
       });
+    }
   }
 
   private async toolRound(resumed: boolean): Promise<LoopEnd | undefined> {
@@ -217,7 +227,8 @@ export class RunLoop {
     const parked = await this.settleApprovals(step);
     if (parked !== undefined) return parked;
     const calls = session.record.pending;
-    const onOutcome = (call: PendingCall, outcome: CallOutcome) =>
+    const onOutcome = (call: PendingCall, outcome: CallOutcome) => {
+      this.parts.hooks.toolResult(this.hooked(step), call, outcome);
       session.events.emit('tool.completed', {
         step,
         call: call.call,
@@ -229,6 +240,7 @@ export class RunLoop {
         ...(outcome.output.length > 2000 ? { output_chars: outcome.output.length } : {}),
         ...(outcome.verdictJson === '' ? {} : { verdict: JSON.parse(outcome.verdictJson) as unknown }),
       });
+    };
     const outcomes = await this.parts.round.run(
       calls,
       {

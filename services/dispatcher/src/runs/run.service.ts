@@ -6,6 +6,7 @@ import { Runs, type RunMessage, StartRunSchema, subjects, type TenantId, YardErr
 import { BUS, LOGGER, type Logger, PlatformConfigFile } from '@yardmaster/service-kit';
 import { DispatcherConfig } from '../config.js';
 import { ApprovalPolicy } from './approval-policy.js';
+import { Hooks } from './hooks.js';
 import { ModelCall } from './model-call.js';
 import { RunCommands } from './commands.js';
 import { RunEvents } from './run-events.js';
@@ -32,6 +33,7 @@ export class RunService {
     private readonly model: ModelCall,
     private readonly round: ToolRound,
     private readonly approvals: ApprovalPolicy,
+    private readonly hooks: Hooks,
   ) {}
 
   /** From now on every run is handed back at its next durable step. */
@@ -56,7 +58,12 @@ export class RunService {
         return this.sayEndAgain(tenant, taken.record);
       case 'busy':
         // Another run has the conversation: this one is in its queue, and its message is published when it is its turn.
-        if (taken.waiting) return;
+        if (taken.waiting) {
+          // One that was cancelled before its turn ends where it waits.
+          if (taken.record?.state === 'cancelling' && (await this.store.cancelWaiting(ref)))
+            await this.sayEndAgain(tenant, await this.store.getRun(tenant, ref.run));
+          return;
+        }
         throw new HandBack(Math.min(taken.leaseMsLeft + 50, this.config.leaseMs));
       case 'acquired':
         if (taken.record === undefined) return this.lost(ref, taken.fence, 'The record of the run is gone.');
@@ -94,7 +101,7 @@ export class RunService {
         return await this.fail(session, YardError.from(error));
       }
       const loop = new RunLoop(
-        { config: this.config, model: this.model, round: this.round, approvals: this.approvals },
+        { config: this.config, model: this.model, round: this.round, approvals: this.approvals, hooks: this.hooks },
         session,
         plan,
         resumed,

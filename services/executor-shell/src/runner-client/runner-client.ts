@@ -71,17 +71,24 @@ export class RunnerClient {
         socket.destroy();
         settle();
       };
-      const lost = (cause?: unknown): void =>
+      const lost = (cause?: unknown): void => {
+        const unsent = socket.connecting || socket.pending;
         end(() =>
           reject(
-            new YardError(
-              'UNAVAILABLE',
-              'YM-SHELL-RUNNER',
-              'The shell runner is not reachable or ended while the command ran.',
-              { cause, retryAfterMs: 1000 },
-            ),
+            unsent
+              ? new YardError('UNAVAILABLE', 'YM-SHELL-RUNNER', 'The shell runner is not reachable.', {
+                  cause,
+                  retryAfterMs: 1000,
+                })
+              : new YardError(
+                  'UNAVAILABLE',
+                  'YM-SHELL-INTERRUPTED',
+                  'The shell runner ended while it worked: what the command did is not known.',
+                  { cause },
+                ),
           ),
         );
+      };
       socket.on('error', lost);
       socket.on('close', () => lost());
       readJsonLines(

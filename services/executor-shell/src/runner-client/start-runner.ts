@@ -69,13 +69,7 @@ export async function startRunner(
       if (status?.ready === true) return { client, pid: child.pid!, status, exited, stop };
       if (status !== undefined && status.probes.some((probe) => !probe.ok)) {
         await stop();
-        const failed = status.probes.filter((probe) => !probe.ok).map((probe) => `${probe.name}: ${probe.detail}`);
-        throw new YardError(
-          'UNAVAILABLE',
-          'YM-SHELL-CONTAINMENT',
-          `The shell sandbox is not safe here, so no command is run. ${failed.join(' ')}`,
-          { details: { probes: status.probes } },
-        );
+        refuseUnproved(status);
       }
     }
     await sleep(15);
@@ -85,5 +79,38 @@ export async function startRunner(
     'UNAVAILABLE',
     'YM-SHELL-RUNNER',
     `The shell runner did not start: ${said.trim() || 'no output'}`,
+  );
+}
+
+/**
+ * Waits for a runner that somebody else started (another container of the pod) until it has proved its containment.
+ * @throws YardError UNAVAILABLE with the failed probes, or when it does not come up within `waitMs`
+ */
+export async function connectRunner(
+  socket: string,
+  waitMs = 60_000,
+): Promise<{ client: RunnerClient; status: RunnerStatus }> {
+  const client = new RunnerClient(socket);
+  const deadline = Date.now() + waitMs;
+  for (;;) {
+    const status = await client.status().catch(() => undefined);
+    if (status?.ready === true) return { client, status };
+    if (status !== undefined) refuseUnproved(status);
+    if (Date.now() > deadline)
+      throw new YardError('UNAVAILABLE', 'YM-SHELL-RUNNER', `No shell runner answers on ${socket}.`);
+    await sleep(100);
+  }
+}
+
+/** @throws YardError when a probe failed */
+function refuseUnproved(status: RunnerStatus): void {
+  const failed = status.probes.filter((probe) => !probe.ok);
+  if (failed.length === 0) return;
+  const told = failed.map((probe) => `${probe.name}: ${probe.detail}`).join(' ');
+  throw new YardError(
+    'UNAVAILABLE',
+    'YM-SHELL-CONTAINMENT',
+    `The shell sandbox is not safe here, so no command is run. ${told}`,
+    { details: { probes: status.probes } },
   );
 }

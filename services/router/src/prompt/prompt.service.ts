@@ -12,7 +12,7 @@ import {
   YardError,
 } from '@yardmaster/contracts';
 import { BUS } from '@yardmaster/service-kit';
-import type { ToolChoice, WireMessage, WireTool } from '@yardmaster/llm-wire';
+import { messageJson, type ToolChoice, type WireMessage, type WireTool } from '@yardmaster/llm-wire';
 import { promptInstructions, type ToolDefinition } from '@yardmaster/tool-calls';
 import { RouterConfig } from '../config.js';
 import type { Candidate, CutWish, Rendered, Renderer } from '../failover/candidate.js';
@@ -103,7 +103,11 @@ export class PromptService {
     history: readonly StoredItem[],
     tail: readonly ConversationMessage[],
   ): RenderedItem[] {
-    const wire = (item: ConversationMessage) => toWireMessages(candidate, item);
+    // What the provider does not want (reasoning, for most) is left out here, once, and not at every attempt.
+    const wire = (item: ConversationMessage) =>
+      toWireMessages(candidate, item)
+        .map((message) => messageJson(message, candidate.quirks))
+        .join(',');
     const key = `${tenant} ${request.conversationId} ${candidate.provider} ${candidate.model} ${candidate.dialect}`;
     const rendered =
       request.conversationId === ''

@@ -128,7 +128,7 @@ const net = require("node:net");
 net.createServer((a) => { const b = net.connect("${PROXY_IN_SANDBOX}"); a.on("error", () => b.destroy()); b.on("error", () => a.destroy()); a.pipe(b); b.pipe(a); }).listen(${BRIDGE_PORT}, "127.0.0.1");
 ' &
 ${waitForBridge}
-npm_config_userconfig=/dev/null npm_config_globalconfig=/dev/null npm_config_proxy=${proxy} npm_config_https_proxy=${proxy} npm_config_noproxy= npm_config_cache=/tmp/npm \\
+npm_config_userconfig=/tmp/no-user npm_config_globalconfig=/tmp/no-global npm_config_proxy=${proxy} npm_config_https_proxy=${proxy} npm_config_noproxy= npm_config_cache=/tmp/npm \\
   npm install --no-save --ignore-scripts --no-audit --no-fund --no-update-notifier --fetch-retries 1 --registry '${registry}' -- '${name}'`;
   return `py=; for d in .venv venv /workspace/.venv /workspace/venv; do [ -x "$d/bin/python" ] && py="$d/bin/python" && break; done
 if [ -z "$py" ]; then echo "there is no virtual environment: run python3 -m venv .venv first and use .venv/bin/python" >&2; exit 1; fi

@@ -1,0 +1,82 @@
+import { create } from '@bufbuild/protobuf';
+import { type ChatEnd, ChatEndSchema, type Tool, ToolSchema } from '@yardmaster/contracts';
+import { NO_REPAIRS, ToolSet } from '@yardmaster/tool-calls';
+import { expect, it } from 'vitest';
+import { type AnswerContext, interpret } from './answer.js';
+
+const schema = {
+  type: 'object',
+  properties: { path: { type: 'string' } },
+  required: ['path'],
+  additionalProperties: false,
+};
+const tool: Tool = create(ToolSchema, {
+  name: 'file_read',
+  description: 'Reads.',
+  parametersJson: JSON.stringify(schema),
+  kind: 'files',
+  effect: 'read',
+  hash: 'h',
+  timeoutMs: 1000,
+});
+const context: AnswerContext = {
+  step: 2,
+  historySeq: 7,
+  tools: new Map([['file_read', tool]]),
+  toolSet: new ToolSet([{ name: 'file_read', description: 'Reads.', parameters: schema }]),
+  repair: NO_REPAIRS,
+};
+const answer = (part: Partial<ChatEnd>) =>
+  create(ChatEndSchema, { provider: 'p', model: 'm', dialect: 'native', finishReason: 'stop', ...part } as never);
+const call = (id: string, name: string, args: string, index = 0) => ({ index, id, name, arguments: args }) as never;
+
+it('an answer without calls is final', () => {
+  expect(interpret(answer({ text: 'done' }), context)).toMatchObject({ kind: 'final', text: 'done' });
+});
+
+it('a native call becomes a pending call with an identity of ours and the id of the provider', () => {
+  const reading = interpret(answer({ calls: [call('abc', 'file_read', '{"path":"a"}')] }), context);
+  expect(reading).toMatchObject({
+    kind: 'calls',
+    calls: [{ call: '2-0', providerId: 'abc', kind: 'files', historySeq: 7, argumentsJson: '{"path":"a"}' }],
+    message: { tool_calls: [{ id: 'abc', name: 'file_read' }] },
+    answers: {},
+  });
+});
+
+it('the same call written as text is read in the dialect of the attempt', () => {
+  const text = 'Look. <tool_call>{"name":"file_read","arguments":{"path":"a"}}</tool_call>';
+  const reading = interpret(answer({ text, dialect: 'hermes' }), context);
+  expect(reading).toMatchObject({ kind: 'calls', message: { text: 'Look.' }, calls: [{ name: 'file_read' }] });
+});
+
+it('a bad native call is answered in its place, and the good one beside it runs', () => {
+  const calls = [call('x', 'file_read', '{"path":'), call('y', 'file_read', '{"path":"b"}', 1)];
+  const reading = interpret(answer({ calls }), context);
+  expect(reading).toMatchObject({
+    kind: 'calls',
+    calls: [
+      { providerId: 'x', kind: 'none' },
+      { providerId: 'y', kind: 'files' },
+    ],
+  });
+  if (reading.kind !== 'calls') return;
+  expect(reading.answers['2-0']?.output).toContain('Nothing was run');
+  // What cannot be parsed must not stand in a history that providers parse.
+  expect(JSON.parse(reading.message.tool_calls[0]!.arguments)).toEqual({});
+});
+
+it('a call that cannot be read as text is fed back, and twice the same mistake ends the run', () => {
+  const bad = answer({ text: '<tool_call>{"name": file_read}', dialect: 'hermes' });
+  const first = interpret(bad, context);
+  expect(first).toMatchObject({ kind: 'repair' });
+  if (first.kind !== 'repair') return;
+  expect(first.feedback).toContain('Nothing was run');
+  expect(interpret(bad, { ...context, repair: first.repair })).toMatchObject({ kind: 'gave_up' });
+});
+
+it('text that is shown reasoning is never searched for calls', () => {
+  const text = '<tool_call>{"name":"file_read","arguments":{"path":"a"}}</tool_call>';
+  const marks = { textFromReasoning: true } as never;
+  expect(interpret(answer({ text, dialect: 'hermes', marks }), context).kind).toBe('final');
+});

@@ -1,0 +1,95 @@
+import { Inject, Injectable } from '@nestjs/common';
+import type { PendingCall } from '@yardmaster/conversation';
+import type { TenantId } from '@yardmaster/contracts';
+import { HEALTH, type Health, LOGGER, type Logger } from '@yardmaster/service-kit';
+import { Counter, Histogram } from 'prom-client';
+import type { CallOutcome } from './tool-round.js';
+
+export interface HookedRun {
+  tenant: TenantId;
+  run: string;
+  conversation: string;
+  step: number;
+}
+
+/**
+ * Looks on while a run goes its way. A hook can neither change nor break the run: what it throws, or rejects with, is
+ * logged, and nobody waits for it.
+ */
+export interface RunHook {
+  on_step?(run: HookedRun, model: { provider: string; model: string; dialect: string }): unknown;
+  on_tool_call?(run: HookedRun, call: PendingCall): unknown;
+  on_tool_result?(run: HookedRun, call: PendingCall, outcome: CallOutcome): unknown;
+}
+
+export const RUN_HOOKS = Symbol('dispatcher.runHooks');
+
+/** Calls every hook. */
+@Injectable()
+export class Hooks {
+  constructor(
+    @Inject(RUN_HOOKS) private readonly hooks: readonly RunHook[],
+    @Inject(LOGGER) private readonly log: Logger,
+  ) {}
+
+  step(...args: Parameters<NonNullable<RunHook['on_step']>>): void {
+    for (const hook of this.hooks) this.guard('on_step', args[0], () => hook.on_step?.(...args));
+  }
+
+  toolCall(...args: Parameters<NonNullable<RunHook['on_tool_call']>>): void {
+    for (const hook of this.hooks) this.guard('on_tool_call', args[0], () => hook.on_tool_call?.(...args));
+  }
+
+  toolResult(...args: Parameters<NonNullable<RunHook['on_tool_result']>>): void {
+    for (const hook of this.hooks) this.guard('on_tool_result', args[0], () => hook.on_tool_result?.(...args));
+  }
+
+  private guard(name: string, { run }: HookedRun, call: () => unknown): void {
+    const failed = (error: unknown) => this.log.warn({ hook: name, run, err: error }, 'a hook failed; the run goes on');
+    try {
+      const result = call();
+      if (result instanceof Promise) result.catch(failed);
+    } catch (error) {
+      failed(error);
+    }
+  }
+}
+
+/** Counts steps and tool calls for /metrics. */
+@Injectable()
+export class MetricsHook implements RunHook {
+  private readonly steps: Counter;
+  private readonly calls: Counter;
+  private readonly seconds: Histogram;
+
+  constructor(@Inject(HEALTH) { metrics }: Health) {
+    this.steps = new Counter({
+      name: 'yardmaster_steps_total',
+      help: 'Answers of models in runs.',
+      labelNames: ['dialect'],
+      registers: [metrics],
+    });
+    this.calls = new Counter({
+      name: 'yardmaster_tool_calls_total',
+      help: 'Tool calls by kind of executor and outcome.',
+      labelNames: ['kind', 'ok'],
+      registers: [metrics],
+    });
+    this.seconds = new Histogram({
+      name: 'yardmaster_tool_seconds',
+      help: 'Duration of tool calls as their executor tells it.',
+      labelNames: ['kind'],
+      buckets: [0.01, 0.05, 0.1, 0.5, 1, 5, 30, 120, 600],
+      registers: [metrics],
+    });
+  }
+
+  on_step(_run: HookedRun, { dialect }: { dialect: string }): void {
+    this.steps.inc({ dialect });
+  }
+
+  on_tool_result(_run: HookedRun, { kind }: PendingCall, { ok, durationMs }: CallOutcome): void {
+    this.calls.inc({ kind, ok: String(ok) });
+    this.seconds.observe({ kind }, durationMs / 1000);
+  }
+}
