@@ -266,9 +266,7 @@ export class RunLoop {
   /** All results of the round together, in call order: the history is never without an answer to a call. */
   private async storeResults(calls: readonly PendingCall[], outcomes: readonly CallOutcome[]): Promise<void> {
     const { session } = this;
-    const items: ConversationMessage[] = [
-      resultsOf(calls, outcomes),
-    ];
+    const items: ConversationMessage[] = [resultsOf(calls, outcomes)];
     if (session.notes.feedback !== undefined)
       items.push({ type: 'chat', role: 'user', content: session.notes.feedback });
     delete session.notes.answers;
