@@ -147,7 +147,7 @@ function stages(
             const splice = fragmentSplice(view, place, form.oldText, form.newText);
             return splice
               ? { splice, reindented: false, contradictory: false }
-              : 'old_string is part of a line, and its outer blanks differ from those of new_string';
+              : 'old_string begins or ends inside a line, and new_string does not fit there';
           },
         })),
     },
@@ -185,6 +185,14 @@ function choose(
   hint: number | undefined,
 ): FindResult {
   let chosen = places;
+  // A listing's numbers name the line: the only exact place elsewhere, while the same lines stand there with other
+  // blanks, is not certain.
+  if (places.length === 1 && form.hint !== undefined && request.lineHint === undefined && request.replaceAll !== true) {
+    const numbered = form.hint;
+    const loose = wholeLinePlaces(view, view.folded(), form.oldText, foldedKey);
+    const away = Math.abs(places[0]!.line - numbered);
+    if (loose.some((place) => Math.abs(place.first - numbered) < away)) return ambiguous(view, places, pass, numbered);
+  }
   let reported = pass;
   if (places.length > 1 && request.replaceAll !== true) {
     const nearest = nearestTo(places, hint);
