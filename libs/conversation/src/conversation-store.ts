@@ -63,7 +63,9 @@ export class ConversationStore {
 
   /** Takes the conversation for one run: lease, fencing token and record in one step. */
   async acquire(request: history.AcquireRequest): Promise<history.Acquired> {
-    return history.acquire(this.store, request);
+    const taken = await history.acquire(this.store, request);
+    if (taken.kind === 'acquired' && taken.started) this.reindex(request, { state: 'running' }, 'running');
+    return taken;
   }
 
   /** Extends the lease; throws CONFLICT `YM-FENCED` when the conversation was taken, `YM-STATE-LOST` when Redis forgot it. */
