@@ -5,8 +5,11 @@ import type { Bench, Row } from './report.ts';
 
 const BENCHES: Record<string, () => Promise<{ bench: Bench }>> = {
   bus: () => import('./bus.ts'),
+  edits: () => import('./edits.ts'),
+  turn: () => import('./turn.ts'),
   render: () => import('./render.ts'),
   toolcalls: () => import('./toolcalls.ts'),
+  shell: () => import('./shell.ts'),
   validate: () => import('./validate.ts'),
 };
 
