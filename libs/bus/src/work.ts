@@ -179,7 +179,9 @@ export class Worker<M extends DescMessage = DescMessage> {
 
   /** After a reconnect the server may know the former pulls or not: they are given up and made again. */
   reconnected(): void {
-    if (!this.#stopping) this.#listen();
+    // What runs here must not pass for dead at the server any longer than it has to.
+    this.#beat();
+    this.#listen();
   }
 
   /** Stops pulling, hands back what was not begun, and waits for what runs and its acknowledgements. */
@@ -261,6 +263,8 @@ export class Worker<M extends DescMessage = DescMessage> {
     }
     const running = new Running(message);
     this.#running.add(running);
+    // Through an import an empty answer ends the server's forwarding: what else this pull would bring is lost.
+    if (message.data.length === 0) this.#listen();
     this.#heartbeat ??= setInterval(() => this.#beat(), this.#options.ackWaitMs / 4);
     void this.#run(message, delivery, running).finally(() => {
       this.#running.delete(running);

@@ -30,7 +30,7 @@ import {
   ProvidersRequestSchema,
   ProvidersResponseSchema,
 } from './gen/yardmaster/router/v1/router_pb.js';
-import { RunCommandSchema, RunEventSchema, RunMessageSchema } from './gen/yardmaster/run/v1/run_pb.js';
+import { RunCommandSchema, RunEventSchema, RunEventsSchema, RunMessageSchema } from './gen/yardmaster/run/v1/run_pb.js';
 import { subjectToken, type TenantId } from './ids.js';
 
 /** Services that answer requests; also the names of their queue groups and NATS users. */
@@ -152,6 +152,9 @@ export const subjects = {
 
 /** The messages that travel on subjects outside rpc and work. */
 export const messages = {
+  /** `ym.evt`: stored, numbered. */
+  events: RunEventsSchema,
+  /** `ym.delta`: spoken, unnumbered. */
   event: RunEventSchema,
   command: RunCommandSchema,
   control: StreamControlSchema,

@@ -14,7 +14,9 @@ export type ClaimVerdict =
   /** Former attempts died, and it may not (or not again) be tried. */
   | { is: 'given-up'; attempts: number }
   /** Another message carries the same call, and is worked on or was: this one is superfluous. */
-  | { is: 'duplicate' };
+  | { is: 'duplicate' }
+  /** The former attempt has not been heard of, but could not have been: look again later. */
+  | { is: 'in-doubt' };
 
 /** One delivery of a work message, as the claims name it. */
 export interface ClaimDelivery {
@@ -23,13 +25,16 @@ export interface ClaimDelivery {
   streamSequence: number;
   deliverySequence: number;
   deliveryCount: number;
+  /** The server was away just now, so that beats of a living executor may have been lost. */
+  afterOutage: boolean;
 }
 
 /**
  * Claims the next attempt of a call. The server lets one claimant win each attempt, so an unsafe call starts at most
  * once. A lost claim means one of two things. Made for an earlier delivery of the same message: its ack wait has passed
  * without a beat, so that attempt is dead. Made for another message: the call was published twice (a dispatcher resumed
- * its run), and the other message sees to it.
+ * its run), and the other message sees to it. After an outage of the server a silent attempt gets one more chance: a
+ * message handed back with a delay stays hidden for as long as its living holder beats.
  */
 export async function claim(
   bus: Bus,
@@ -38,16 +43,18 @@ export async function claim(
   delivery: ClaimDelivery,
 ): Promise<ClaimVerdict> {
   const nonceHash = hash('sha256', call.nonce, 'hex').slice(0, 16);
-  const me = `${delivery.executor}#${delivery.streamSequence}.${delivery.deliverySequence}`;
+  const { executor, streamSequence, deliverySequence, deliveryCount } = delivery;
+  const me = `${executor}#${streamSequence}.${deliverySequence}.${deliveryCount}`;
   for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
     const subject = subjects.claim(call.tenant, call.runId, call.callId, nonceHash, attempt);
     if ((await claimOnce(bus, subject, attempt, me)) === 'stored') return { is: 'mine', attempt };
     const holder = await holderOf(bus, subject);
     // Our own publish whose answer was lost.
     if (holder === me) return { is: 'mine', attempt };
-    const ofMessage = /#(\d+)\.\d+$/.exec(holder)?.[1];
-    const dead = ofMessage === undefined ? delivery.deliveryCount > 1 : Number(ofMessage) === delivery.streamSequence;
+    const [ofMessage, , ofDelivery = 0] = /#(\d+)\.(\d+)\.(\d+)$/.exec(holder)?.slice(1).map(Number) ?? [];
+    const dead = ofMessage === undefined ? deliveryCount > 1 : ofMessage === streamSequence;
     if (!dead) return { is: 'duplicate' };
+    if (delivery.afterOutage && deliveryCount < ofDelivery + 2) return { is: 'in-doubt' };
     if (effect === 'unsafe') return { is: 'given-up', attempts: attempt };
   }
   return { is: 'given-up', attempts: MAX_ATTEMPTS };

@@ -322,3 +322,41 @@ it('a stop waits for what runs and leaves the rest in the queue', async () => {
   await serve(tool(1));
   for (const call of calls) expect((await resultOf(call)).output).toBe('done');
 });
+
+it('an outage of the server interrupts nothing: what runs goes on and its result counts', async () => {
+  let starts = 0;
+  const tool = () =>
+    defineTool({
+      name: 'slow',
+      description: '',
+      effect: 'unsafe',
+      input: {},
+      run: async () => {
+        starts++;
+        await sleep(4_000);
+        return 'done';
+      },
+    });
+  await Promise.all([serve(tool()), serve(tool()), serve(tool())]);
+  const call = callOf('slow');
+  await send(call);
+  await expect.poll(() => starts).toBe(1);
+  await servers.nats.kill();
+  await sleep(1_500); // longer than the ack wait
+  await servers.nats.startAgain();
+  await expect.poll(() => dispatcher.status(), { timeout: 5_000 }).toBe('connected');
+  expect((await resultOf(call)).output).toBe('done');
+  expect(starts).toBe(1);
+});
+
+it('garbage in the queue holds nothing up for longer than an ack wait', async () => {
+  const server = await serve(
+    defineTool({ name: 'echo', description: '', effect: 'unsafe', input: {}, run: () => 'done' }),
+  );
+  for (const garbage of ['', 'abc', '']) await setup.nc.request(subjects.tool('files', TENANT), garbage);
+  const calls = Array.from({ length: 4 }, () => callOf('echo'));
+  for (const call of calls) await send(call);
+  for (const call of calls) expect((await resultOf(call)).output).toBe('done');
+  await expect.poll(() => server.counts, { timeout: 3_000 }).toEqual({ slots: 2, running: 0, wanted: 2 });
+  expect(await queued()).toBe(0);
+});

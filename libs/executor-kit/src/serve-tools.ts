@@ -7,6 +7,7 @@ import {
   type DeadLetter,
   failpoint,
   failpointArmed,
+  HandBack,
   type Log,
   matchesArgsHash,
   type WorkContext,
@@ -81,6 +82,9 @@ class Executor implements ToolServer {
   readonly #cancelled = new Set<string>();
   readonly #deaf: () => void;
   readonly #ownsBus: boolean;
+  readonly #ackWaitMs: number;
+  /** What is being worked on, by place in the queue: a message delivered to us again while it runs is waited for. */
+  readonly #begun = new Map<number, Promise<void>>();
   #stopping: Promise<void> | undefined;
 
   constructor(
@@ -92,8 +96,9 @@ class Executor implements ToolServer {
     this.#tools = tools;
     this.#log = log ?? bus.log;
     this.#ownsBus = given === undefined;
+    this.#ackWaitMs = ackWaitMs;
     this.#deaf = bus.hearRaw('ym.cancel.>', (message) => this.#cancel(message.subject));
-    this.#worker = bus.work(toolWork(kind), (call, context) => this.#work(call, context), {
+    this.#worker = bus.work(toolWork(kind), (call, context) => this.#once(call, context), {
       slots,
       ackWaitMs,
       // Every tool has a time-out of its own; this is for those that do not honour it.
@@ -124,6 +129,15 @@ class Executor implements ToolServer {
         break;
       }
     for (const call of this.#running.get(run) ?? []) call.end(cancelledError());
+  }
+
+  #once(call: ToolCall, context: WorkContext): Promise<void> {
+    const { streamSequence } = context;
+    const begun = this.#begun.get(streamSequence);
+    if (begun !== undefined) return begun;
+    const done = this.#work(call, context).finally(() => this.#begun.delete(streamSequence));
+    this.#begun.set(streamSequence, done);
+    return done;
   }
 
   async #work(call: ToolCall, context: WorkContext): Promise<void> {
@@ -164,7 +178,9 @@ class Executor implements ToolServer {
       streamSequence: context.streamSequence,
       deliverySequence: context.deliverySequence,
       deliveryCount: context.deliveryCount,
+      afterOutage: performance.now() - (this.bus.reconnectedAt ?? -Infinity) < 2 * this.#ackWaitMs,
     });
+    if (verdict.is === 'in-doubt') throw new HandBack(this.#ackWaitMs / 2);
     if (verdict.is === 'duplicate') return;
     if (verdict.is === 'given-up') {
       this.#log.warn(

@@ -138,7 +138,8 @@ async function run<C extends ServiceConfig>(
   }
   const ports = await health.listen(config.host, config.healthPort, config.metricsPort);
   if (config.parentPid !== undefined) watchParent(config.parentPid, () => void stop('the parent process is gone'));
-  log.info(
+  // Whoever started this process waits for this line, whatever the level of the log.
+  log.child({}, { level: 'info' }).info(
     {
       ...ports,
       ...listening,

@@ -21,7 +21,7 @@ const INVOKE_INSIDE = /<(?:antml:)?invoke\s[^<>]{0,256}>/iy;
 const GLM_NAME = /([\w.:-]{1,128})\s{0,64}(?=<arg_key>)/y;
 const GLM_BARE = /([\w.:-]{1,128})\s{0,64}(?=<\/tool_call>)/y;
 /** A few words, a fence, or both before the JSON of a call. */
-const LEAD = /(?:[^<>{}[\]`]{1,120})?(?:```[\w-]{0,20}[ \t]{0,8}\r?\n?)?\s{0,16}(?=[{[])/y;
+const LEAD = /([^<>{}[\]`]{1,120})?(?:```[\w-]{0,20}[ \t]{0,8}\r?\n?)?\s{0,16}(?=[{[])/y;
 const FENCE_END = /`{3,}[ \t]*/y;
 /** A few words between the JSON and the close tag. */
 const TAIL = /[^<]{1,120}(?=<)/y;
@@ -69,16 +69,12 @@ export class CallBlockReader {
     const glm = this.glm(at, start);
     if (glm !== undefined) return glm;
     LEAD.lastIndex = start;
-    if (LEAD.test(text)) {
-      const json = LEAD.lastIndex;
-      this.lead = json > start;
-      return this.json(at, json, { kind: 'tag' }, name);
-    }
+    const lead = LEAD.exec(text);
+    if (lead)
+      return this.json(at, LEAD.lastIndex, { kind: 'tag' }, name, lead[1] === undefined ? undefined : { cleanLine });
     if (!this.final && text.length - start < 200 && !text.slice(start).includes('<')) return 'need';
     return this.mention(at, from, start, cleanLine);
   }
-
-  private lead = false;
 
   private taggedMarkup(
     at: number,
@@ -182,13 +178,20 @@ export class CallBlockReader {
     return this.unreadable('malformed_json', 'expected the JSON of a call', at, start, close?.end ?? text.length);
   }
 
-  /** Reads JSON values from `start` up to the end of the block. */
-  private json(at: number, start: number, closer: Closer, name: string | undefined): CallBlock | 'need' {
+  /**
+   * Reads JSON values from `start` up to the end of the block. After `words` an explicit close tag is needed: without
+   * one, a sentence about the protocol that goes on with a sample would be a call.
+   */
+  private json(
+    at: number,
+    start: number,
+    closer: Closer,
+    name: string | undefined,
+    words?: { cleanLine: boolean },
+  ): CallBlock | 'need' {
     const { text } = this;
-    const lead = this.lead;
-    this.lead = false;
     const shaped: ShapedCall[] = [];
-    const repairs: string[] = lead ? ['words_around'] : [];
+    const repairs: string[] = words ? ['words_around'] : [];
     const closes = closer.kind === 'tag' ? (place: number) => callCloseAt(text, place) >= 0 : undefined;
     const ok = (end: number): CallBlock =>
       this.done(end, () => {
@@ -203,6 +206,10 @@ export class CallBlockReader {
         block.commit();
       });
     };
+    const open = (end: number): CallBlock =>
+      words && !words.cleanLine
+        ? { kind: 'text', end: start }
+        : this.unreadable('malformed_json', 'words before the JSON and no close tag after it', at, start, end);
     let from = start;
     for (;;) {
       const reading = readJson(text, from, closes);
@@ -230,6 +237,7 @@ export class CallBlockReader {
       let after = skipBlank(text, reading.end);
       if (after >= text.length) {
         if (!this.final) return 'need';
+        if (words) return open(after);
         shaped.push(...found);
         return ok(after);
       }
@@ -249,7 +257,8 @@ export class CallBlockReader {
       }
       if (!this.final && after >= text.length - 1) return 'need';
       const end = closer.kind === 'tag' ? this.endOfTag(reading.end) : this.endOfFence(reading.end, closer);
-      return end === 'need' ? 'need' : ok(end);
+      if (end === 'need') return 'need';
+      return words && end === reading.end ? open(end) : ok(end);
     }
   }
 

@@ -94,6 +94,15 @@ describe('calls next to trouble', () => {
 });
 
 describe('values', () => {
+  it('keys with escapes are read as written, whatever keys were seen before', () => {
+    for (const key of ['\\', '\n', '"', '\\n', '\t']) {
+      const [call] = parseToolCalls(
+        `<tool_call>${JSON.stringify({ name: 'x', arguments: { a: 1, [key]: 2 } })}</tool_call>`,
+      ).calls;
+      expect(Object.keys(call!.arguments)).toEqual(['a', key]);
+    }
+  });
+
   it('numbers keep their digits for text parameters, an integer that does not fit is an error', () => {
     const set = (value: string) => read(`<tool_call>{"name":"set","arguments":${value}}</tool_call>`);
     expect(set('{"id":12345678901234567890}').calls).toEqual([['set', { id: '12345678901234567890' }]]);

@@ -136,7 +136,7 @@ describe('reading calls out of text', () => {
           }
         }
       }),
-      { numRuns: 500 },
+      RUNS,
     );
     expect(Reflect.ownKeys(Object.prototype)).toEqual(before);
     expect(({} as Record<string, unknown>)['x']).toBeUndefined();

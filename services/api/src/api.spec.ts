@@ -263,7 +263,7 @@ function workOnRuns(options: { steps?: number; deltas?: string[]; gapMs?: number
           atMs: BigInt(Date.now()),
           dataJson: JSON.stringify(data),
         };
-        sequence = await worker.append(subjects.event(tenant, ref.run), messages.event, event, {
+        sequence = await worker.append(subjects.event(tenant, ref.run), messages.events, { events: [event] }, {
           expectedLastSubjectSequence: sequence,
         });
       };

@@ -119,8 +119,8 @@ class CaseRunner {
     if (need === 'x86_64') return process.arch === 'x64';
     if (need === 'aarch64' || need === 'arm64') return process.arch === 'arm64';
     if (need === 'cgroup-memory') return this.#fixture.runner.status.probes.some(({ name, detail }) => name === 'memory' && detail.includes('cgroup'));
-    // A quota in the file system; the runner's own is a watch on what a folder holds.
-    if (need === 'disk-quota') return false;
+    // The runner's own watch on what a folder holds.
+    if (need === 'disk-quota') return true;
     try {
       // The sandbox sees /usr, not what the caller's PATH adds.
       execFileSync('/bin/sh', ['-c', `command -v ${need.replace(/[^\w.-]/g, '')}`], { stdio: 'ignore', env: { PATH: '/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin' } });

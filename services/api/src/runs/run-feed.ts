@@ -1,6 +1,14 @@
 import { fromBinary } from '@bufbuild/protobuf';
 import type { Bus } from '@yardmaster/bus';
-import { messages, type RunEvent, STREAMS, subjects, type TenantId, ToolOutputSchema } from '@yardmaster/contracts';
+import {
+  messages,
+  type RunEvent,
+  type RunEvents,
+  STREAMS,
+  subjects,
+  type TenantId,
+  ToolOutputSchema,
+} from '@yardmaster/contracts';
 import type { Logger } from '@yardmaster/service-kit';
 
 /** An event as callers see it; without `id` it is not stored and cannot be asked for again. */
@@ -95,7 +103,8 @@ export class RunFeed {
       return this.kept.slice(after - first + 1, after - first + 1 + limit).map(({ event }) => event);
     const found: FeedEvent[] = [];
     for await (const { message } of this.stored())
-      if (Number(message.n) > after && found.push(toFeedEvent(message)) === limit) break;
+      for (const event of message.events)
+        if (Number(event.n) > after && found.push(toFeedEvent(event)) === limit) return found;
     return found;
   }
 
@@ -113,7 +122,7 @@ export class RunFeed {
   }
 
   private stored(fromSequence?: number) {
-    return this.bus.readSubject(STREAMS.events.name, subjects.event(this.tenant, this.run), messages.event, {
+    return this.bus.readSubject(STREAMS.events.name, subjects.event(this.tenant, this.run), messages.events, {
       fromSequence,
     });
   }
@@ -147,20 +156,26 @@ export class RunFeed {
   private async readNew(): Promise<void> {
     const before = this.last;
     // The last message alone costs a tenth of a reading, and mostly it is the only new one.
-    const newest = await this.bus.getStored(STREAMS.events.name, subjects.event(this.tenant, this.run), messages.event);
-    if (newest === undefined || Number(newest.message.n) <= this.last) return;
-    if (Number(newest.message.n) === this.last + 1) this.keep(newest.message, newest.sequence);
-    else
-      for await (const { message, sequence } of this.stored(this.sequence + 1))
-        if (Number(message.n) > this.last) this.keep(message, sequence);
+    const newest = await this.bus.getStored(
+      STREAMS.events.name,
+      subjects.event(this.tenant, this.run),
+      messages.events,
+    );
+    if (newest === undefined || Number(newest.message.events.at(-1)?.n ?? 0) <= this.last) return;
+    if (Number(newest.message.events[0]!.n) <= this.last + 1) this.keepAll(newest.message, newest.sequence);
+    else for await (const { message, sequence } of this.stored(this.sequence + 1)) this.keepAll(message, sequence);
     if (this.last > before) for (const reader of this.readers) reader.stored();
   }
 
-  private keep(message: RunEvent, sequence: number): void {
+  private keepAll({ events }: RunEvents, sequence: number): void {
+    for (const event of events) if (Number(event.n) > this.last) this.keep(event);
+    this.sequence = sequence;
+  }
+
+  private keep(message: RunEvent): void {
     const event = toFeedEvent(message);
     const bytes = message.dataJson.length + 100;
     this.last = Number(message.n);
-    this.sequence = sequence;
     this.kept.push({ event, bytes });
     this.keptBytes += bytes;
     while (this.keptBytes > KEPT_BYTES && this.kept.length > 1) this.keptBytes -= this.kept.shift()!.bytes;

@@ -23,12 +23,18 @@ export const TERMINAL_EVENTS: ReadonlySet<string> = new Set([
   'run.incomplete',
 ]);
 
+/** Most bytes of one message; NATS takes 1 MiB unless told otherwise. */
+const MOST_BYTES = 900_000;
+
+type EventInit = Pick<RunEvent, 'n' | 'runId' | 'type' | 'atMs' | 'dataJson'>;
+
 /**
  * The numbered events of one run. Each is published with the expected last sequence of its subject, so two dispatchers
  * cannot both number them; they leave one after the other, off the path of the loop, and `flush` waits for the last.
  */
 export class RunEvents {
-  private tail: Promise<void> = Promise.resolve();
+  private readonly queue: EventInit[] = [];
+  private writing: Promise<void> | undefined;
   private failure: unknown;
   private readonly subject: string;
   /** Keys of what was already published before this delivery of the run; empty unless it was resumed. */
@@ -60,11 +66,17 @@ export class RunEvents {
     let n = 0;
     let sequence = 0;
     let terminal = false;
-    for await (const stored of bus.readSubject(STREAMS.events.name, subjects.event(tenant, run), messages.event)) {
-      n = Number(stored.message.n);
-      sequence = stored.sequence;
-      published.add(keyOf(stored.message.type, JSON.parse(stored.message.dataJson) as EventData));
-      terminal ||= TERMINAL_EVENTS.has(stored.message.type);
+    for await (const { message, sequence: at } of bus.readSubject(
+      STREAMS.events.name,
+      subjects.event(tenant, run),
+      messages.events,
+    )) {
+      sequence = at;
+      for (const event of message.events) {
+        n = Number(event.n);
+        published.add(keyOf(event.type, JSON.parse(event.dataJson) as EventData));
+        terminal ||= TERMINAL_EVENTS.has(event.type);
+      }
     }
     return new RunEvents(bus, tenant, run, n, sequence, published, terminal);
   }
@@ -84,29 +96,41 @@ export class RunEvents {
     if (this.published.has(key)) return;
     this.published.add(key);
     if (TERMINAL_EVENTS.has(type)) this.terminal = true;
-    const n = ++this.n;
-    const event = {
-      n: BigInt(n),
+    this.queue.push({
+      n: BigInt(++this.n),
       runId: this.run,
       type,
       atMs: BigInt(Date.now()),
       dataJson: JSON.stringify(data),
-    } satisfies Partial<RunEvent>;
-    this.tail = this.tail.then(async () => {
-      if (this.failure !== undefined) return;
-      try {
-        this.sequence = await this.bus.append(this.subject, messages.event, event, {
-          expectedLastSubjectSequence: this.sequence,
-        });
-      } catch (error) {
-        this.failure = error;
-      }
     });
+    // Those that are emitted in one go leave in one message; so do those that come while a message is being stored.
+    this.writing ??= Promise.resolve().then(() => this.write());
+  }
+
+  private async write(): Promise<void> {
+    try {
+      while (this.queue.length > 0 && this.failure === undefined) {
+        const events = this.queue.splice(0, this.fitting());
+        const expected = { expectedLastSubjectSequence: this.sequence };
+        this.sequence = await this.bus.append(this.subject, messages.events, { events }, expected);
+      }
+    } catch (error) {
+      this.failure = error;
+    } finally {
+      this.writing = undefined;
+    }
+  }
+
+  /** How many of the waiting events fit into one message. */
+  private fitting(): number {
+    let bytes = 0;
+    const tooMany = this.queue.findIndex((event) => (bytes += event.dataJson.length * 3 + 200) > MOST_BYTES);
+    return tooMany < 0 ? this.queue.length : Math.max(1, tooMany);
   }
 
   /** Resolves when everything emitted is stored. Throws what stopped it: CONFLICT means that another dispatcher writes. */
   async flush(): Promise<void> {
-    await this.tail;
+    while (this.writing !== undefined) await this.writing;
     if (this.failure !== undefined) {
       const cause = YardError.from(this.failure);
       throw new YardError(cause.class, cause.code, `Events of run ${this.run} could not be stored: ${cause.message}`, {

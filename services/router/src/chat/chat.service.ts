@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { StreamContext } from '@yardmaster/bus';
 import type { ChatFrameSchema, ChatRequest } from '@yardmaster/contracts';
 import { RouterConfig } from '../config.js';
+import { balanceCandidates } from '../failover/balancing.js';
 import { runChat } from '../failover/run-chat.js';
 import { PromptService } from '../prompt/prompt.service.js';
 import { FailoverState } from '../providers/failover-state.js';
@@ -9,6 +10,8 @@ import { ProviderDirectory } from '../providers/provider-directory.js';
 import { toCandidate } from '../routing/candidates.js';
 import { FrameSender } from './frame-sender.js';
 import { toChatEnd, toUsage } from './wire-result.js';
+
+const BALANCING = { priority: 'priority', weighted: 'weighted', 'least-busy': 'least_busy' } as const;
 
 /** Gets one request answered and streams the answer back. */
 @Injectable()
@@ -34,9 +37,16 @@ export class ChatService {
       needsTools: prompt.hasTools,
       needsVision: prompt.hasImages,
     });
-    const candidates = planned.usable.map((candidate) => toCandidate(candidate, this.directory.routing));
-    if (candidates.length === 0) throw this.directory.nothingUsable(planned.candidates, request.model);
+    const usable = planned.usable.map((candidate) => toCandidate(candidate, this.directory.routing));
+    if (usable.length === 0) throw this.directory.nothingUsable(planned.candidates, request.model);
 
+    const candidates = balanceCandidates(
+      usable,
+      BALANCING[this.directory.routing.strategy ?? 'priority'],
+      request.conversationId || request.requestId,
+      this.failover.load,
+      Math.random,
+    );
     const sender = new FrameSender((frame) => context.send(frame), this.config.coalesceMs);
     const frames = runChat(
       {

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { orderPlaces, type Place } from './balancing.js';
+import { balanceCandidates, orderPlaces, type Place } from './balancing.js';
+import type { Candidate } from './candidate.js';
+import { EndpointLoad } from './endpoint-load.js';
 
 const pods = (count: number): Place[] =>
   Array.from({ length: count }, (_, i) => ({ id: `http://10.0.0.${i + 1}:8080`, inFlight: 0 }));
@@ -73,5 +75,35 @@ describe('the other ways', () => {
     ).length;
     expect(hits / 4000).toBeGreaterThan(0.7);
     expect(hits / 4000).toBeLessThan(0.8);
+  });
+});
+
+describe('candidates', () => {
+  const candidate = (provider: string, model: string, kind = 'openai'): Candidate =>
+    ({ provider, model, kind, baseUrl: `http://${provider}.test` }) as Candidate;
+  const names = (list: Candidate[]): string[] => list.map(({ provider, model }) => `${provider}/${model}`);
+
+  it('the chain of models stays, pods of one model keep their conversation', () => {
+    const list = [
+      candidate('pod1', 'm', 'llamacpp'),
+      candidate('pod2', 'm', 'llamacpp'),
+      candidate('pod3', 'm', 'llamacpp'),
+      candidate('cloud', 'm'),
+      candidate('cloud', 'n'),
+    ];
+    const order = (sticky: string): string[] =>
+      names(balanceCandidates(list, 'priority', sticky, new EndpointLoad(), Math.random));
+    expect(order('a').slice(3)).toEqual(['cloud/m', 'cloud/n']);
+    expect(order('a')).toEqual(order('a'));
+    expect(new Set(Array.from({ length: 30 }, (_, i) => order(`c${i}`)[0])).size).toBe(3);
+  });
+
+  it('the least busy goes first within one model only', () => {
+    const load = new EndpointLoad();
+    load.enter('a http://a.test');
+    const list = [candidate('a', 'm'), candidate('b', 'm'), candidate('a', 'n')];
+    expect(names(balanceCandidates(list, 'least_busy', 'x', load, Math.random))).toEqual(['b/m', 'a/m', 'a/n']);
+    load.leave('a http://a.test');
+    expect(load.inFlight('a http://a.test')).toBe(0);
   });
 });

@@ -1,3 +1,5 @@
+import { endpointOf, type Candidate } from './candidate.js';
+import type { EndpointLoad } from './endpoint-load.js';
 import { rendezvousScore } from './rendezvous.js';
 
 /** One of several places that serve the same: a provider, or a pod of one. */
@@ -63,4 +65,50 @@ function weight(place: Place): number {
 
 function load(place: Place): number {
   return place.inFlight / (place.slots ?? weight(place));
+}
+
+/** Servers that keep a cache of prompts per machine, so that a conversation had better stay where it is. */
+const isAffine = (candidate: Candidate): boolean => candidate.kind.startsWith('llamacpp');
+
+/**
+ * The candidates of each model in the order in which this request should try them; the order of the models stays.
+ * Neighbours that are llama.cpp pods are ordered by affinity, whatever else is configured.
+ */
+export function balanceCandidates(
+  candidates: readonly Candidate[],
+  how: 'priority' | 'weighted' | 'least_busy',
+  sticky: string,
+  load: EndpointLoad,
+  random: () => number,
+): Candidate[] {
+  const placed = candidates.map((candidate) => {
+    const id = endpointOf(candidate);
+    const { weight, slots } = candidate;
+    return {
+      candidate,
+      id,
+      inFlight: load.inFlight(id),
+      ...(weight === undefined ? {} : { weight }),
+      ...(slots === undefined ? {} : { slots }),
+    };
+  });
+  const models = runs(placed, (a, b) => a.candidate.model === b.candidate.model);
+  return models
+    .flatMap((sameModel) =>
+      runs(orderPlaces(sameModel, how, sticky, random), (a, b) => isAffine(a.candidate) && isAffine(b.candidate)),
+    )
+    .flatMap((run) => (run.length > 1 ? orderPlaces(run, 'affinity', sticky, random) : run))
+    .map(({ candidate }) => candidate);
+}
+
+/** Cuts a list where neighbours do not belong together. */
+function runs<T>(items: readonly T[], together: (a: T, b: T) => boolean): T[][] {
+  const out: T[][] = [];
+  for (const item of items) {
+    const run = out.at(-1);
+    const last = run?.at(-1);
+    if (run !== undefined && last !== undefined && together(last, item)) run.push(item);
+    else out.push([item]);
+  }
+  return out;
 }

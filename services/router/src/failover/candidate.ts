@@ -43,6 +43,10 @@ export interface Candidate {
   /** Tokens of prompt and answer together, if known. */
   contextTokens?: number;
   price?: Price;
+  /** Share of the requests where several serve the same model by weight; 1 if absent. */
+  weight?: number;
+  /** Requests that it works on at the same time, if known. */
+  slots?: number;
   /** Headers of the entry's own; no secrets. */
   headers?: Record<string, string>;
 }

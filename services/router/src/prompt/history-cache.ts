@@ -1,5 +1,4 @@
 import type { ConversationMessage } from '@yardmaster/contracts';
-import type { ChatMessage } from '@yardmaster/llm-wire';
 
 /** One item of the history as it goes into a request: the JSON of its wire messages, joined by commas ('' for none). */
 export interface RenderedItem {
@@ -14,7 +13,8 @@ export interface StoredItem {
   json: string;
 }
 
-type Render = (item: ConversationMessage) => ChatMessage[];
+/** The JSON of the wire messages of one item, joined by commas. */
+type Render = (item: ConversationMessage) => string;
 
 /**
  * Rendered items by (conversation, provider, model, dialect), least recently used first out: a turn renders what is new
@@ -45,10 +45,9 @@ export class HistoryCache {
 
 export function renderItem({ seq, json }: StoredItem, render: Render): RenderedItem {
   const item = JSON.parse(json) as ConversationMessage;
-  const messages = render(item);
   return {
     seq,
-    json: messages.map((message) => JSON.stringify(message)).join(','),
+    json: render(item),
     startsTurn: item.type === 'chat' && item.role === 'user',
   };
 }

@@ -5,6 +5,7 @@ import { RouterConfig } from '../config.js';
 import { CircuitBreakers } from '../failover/circuit-breaker.js';
 import { systemClock } from '../failover/clock.js';
 import { DeadlineBoard } from '../failover/deadline-board.js';
+import { EndpointLoad } from '../failover/endpoint-load.js';
 import type { AttemptRecord } from '../failover/frame.js';
 import { RetryBudgets } from '../failover/retry-budget.js';
 import { RouteMemory } from '../failover/route-memory.js';
@@ -18,6 +19,7 @@ export class FailoverState implements OnApplicationShutdown {
   readonly deps: FailoverDeps;
   readonly keys = new DeadlineBoard();
   readonly breakers: CircuitBreakers;
+  readonly load = new EndpointLoad();
   private readonly egress: Egress;
   private readonly transport: UndiciTransport;
 
@@ -45,6 +47,7 @@ export class FailoverState implements OnApplicationShutdown {
       breakers: this.breakers,
       budgets: new RetryBudgets(),
       routes: new RouteMemory(systemClock),
+      load: this.load,
       onAttempt: (record: AttemptRecord) => {
         attempts.inc({ provider: record.provider, model: record.model, outcome: record.outcome });
         duration.observe({ provider: record.provider, model: record.model }, record.durationMs / 1000);

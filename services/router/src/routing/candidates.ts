@@ -97,5 +97,6 @@ export function toCandidate({ entry, model, dialect }: PlannedCandidate, routing
     ...(contextTokens === undefined ? {} : { contextTokens }),
     ...(price === undefined ? {} : { price }),
     ...(config.headers === undefined ? {} : { headers: config.headers }),
+    ...(config.weight === undefined ? {} : { weight: config.weight }),
   };
 }

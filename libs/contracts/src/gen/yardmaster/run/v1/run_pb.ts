@@ -10,7 +10,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file yardmaster/run/v1/run.proto.
  */
 export const file_yardmaster_run_v1_run: GenFile = /*@__PURE__*/
-  fileDesc("Cht5YXJkbWFzdGVyL3J1bi92MS9ydW4ucHJvdG8SEXlhcmRtYXN0ZXIucnVuLnYxIqEFCghTdGFydFJ1bhINCgVpbnB1dBgBIAEoCRIWCg5pbnB1dF9pc19wYXJ0cxgCIAEoCBIcCg9jb252ZXJzYXRpb25faWQYAyABKAlIAIgBARISCgVhZ2VudBgEIAEoCUgBiAEBEhIKBW1vZGVsGAUgASgJSAKIAQESEwoGc3lzdGVtGAYgASgJSAOIAQESGAoLdGVtcGVyYXR1cmUYByABKAFIBIgBARIeChFtYXhfb3V0cHV0X3Rva2VucxgIIAEoDUgFiAEBEh0KEHRvb2xfY2hvaWNlX2pzb24YCSABKAlIBogBARIhChRyZXNwb25zZV9mb3JtYXRfanNvbhgKIAEoCUgHiAEBEg0KBXRvb2xzGAsgAygJEhwKD3Rvb2xfZGlzcGF0Y2hlchgMIAEoCUgIiAEBEhMKBnJlbmRlchgNIAEoCUgJiAEBEi4KBmxpbWl0cxgOIAEoCzIZLnlhcmRtYXN0ZXIucnVuLnYxLkxpbWl0c0gKiAEBEhQKB29uX2J1c3kYDyABKAlIC4gBARIWCgl3b3Jrc3BhY2UYECABKAlIDIgBARIaCg1tZXRhZGF0YV9qc29uGBEgASgJSA2IAQFCEgoQX2NvbnZlcnNhdGlvbl9pZEIICgZfYWdlbnRCCAoGX21vZGVsQgkKB19zeXN0ZW1CDgoMX3RlbXBlcmF0dXJlQhQKEl9tYXhfb3V0cHV0X3Rva2Vuc0ITChFfdG9vbF9jaG9pY2VfanNvbkIXChVfcmVzcG9uc2VfZm9ybWF0X2pzb25CEgoQX3Rvb2xfZGlzcGF0Y2hlckIJCgdfcmVuZGVyQgkKB19saW1pdHNCCgoIX29uX2J1c3lCDAoKX3dvcmtzcGFjZUIQCg5fbWV0YWRhdGFfanNvbiKyAQoGTGltaXRzEhsKDm1heF9pdGVyYXRpb25zGAEgASgNSACIAQESFwoKbWF4X3Rva2VucxgCIAEoBEgBiAEBEhkKDG1heF9jb3N0X3VzZBgDIAEoAUgCiAEBEhYKCXRpbWVvdXRfcxgEIAEoDUgDiAEBQhEKD19tYXhfaXRlcmF0aW9uc0INCgtfbWF4X3Rva2Vuc0IPCg1fbWF4X2Nvc3RfdXNkQgwKCl90aW1lb3V0X3MiRQoKUnVuTWVzc2FnZRIOCgZydW5faWQYASABKAkSFwoPY29udmVyc2F0aW9uX2lkGAIgASgJEg4KBnJlYXNvbhgDIAEoCSJVCghSdW5FdmVudBIJCgFuGAEgASgEEg4KBnJ1bl9pZBgCIAEoCRIMCgR0eXBlGAMgASgJEg0KBWF0X21zGAQgASgDEhEKCWRhdGFfanNvbhgFIAEoCSI9CgpSdW5Db21tYW5kEg4KBnJ1bl9pZBgBIAEoCRIMCgRraW5kGAIgASgJEhEKCWRhdGFfanNvbhgDIAEoCWIGcHJvdG8z");
+  fileDesc("Cht5YXJkbWFzdGVyL3J1bi92MS9ydW4ucHJvdG8SEXlhcmRtYXN0ZXIucnVuLnYxIqEFCghTdGFydFJ1bhINCgVpbnB1dBgBIAEoCRIWCg5pbnB1dF9pc19wYXJ0cxgCIAEoCBIcCg9jb252ZXJzYXRpb25faWQYAyABKAlIAIgBARISCgVhZ2VudBgEIAEoCUgBiAEBEhIKBW1vZGVsGAUgASgJSAKIAQESEwoGc3lzdGVtGAYgASgJSAOIAQESGAoLdGVtcGVyYXR1cmUYByABKAFIBIgBARIeChFtYXhfb3V0cHV0X3Rva2VucxgIIAEoDUgFiAEBEh0KEHRvb2xfY2hvaWNlX2pzb24YCSABKAlIBogBARIhChRyZXNwb25zZV9mb3JtYXRfanNvbhgKIAEoCUgHiAEBEg0KBXRvb2xzGAsgAygJEhwKD3Rvb2xfZGlzcGF0Y2hlchgMIAEoCUgIiAEBEhMKBnJlbmRlchgNIAEoCUgJiAEBEi4KBmxpbWl0cxgOIAEoCzIZLnlhcmRtYXN0ZXIucnVuLnYxLkxpbWl0c0gKiAEBEhQKB29uX2J1c3kYDyABKAlIC4gBARIWCgl3b3Jrc3BhY2UYECABKAlIDIgBARIaCg1tZXRhZGF0YV9qc29uGBEgASgJSA2IAQFCEgoQX2NvbnZlcnNhdGlvbl9pZEIICgZfYWdlbnRCCAoGX21vZGVsQgkKB19zeXN0ZW1CDgoMX3RlbXBlcmF0dXJlQhQKEl9tYXhfb3V0cHV0X3Rva2Vuc0ITChFfdG9vbF9jaG9pY2VfanNvbkIXChVfcmVzcG9uc2VfZm9ybWF0X2pzb25CEgoQX3Rvb2xfZGlzcGF0Y2hlckIJCgdfcmVuZGVyQgkKB19saW1pdHNCCgoIX29uX2J1c3lCDAoKX3dvcmtzcGFjZUIQCg5fbWV0YWRhdGFfanNvbiKyAQoGTGltaXRzEhsKDm1heF9pdGVyYXRpb25zGAEgASgNSACIAQESFwoKbWF4X3Rva2VucxgCIAEoBEgBiAEBEhkKDG1heF9jb3N0X3VzZBgDIAEoAUgCiAEBEhYKCXRpbWVvdXRfcxgEIAEoDUgDiAEBQhEKD19tYXhfaXRlcmF0aW9uc0INCgtfbWF4X3Rva2Vuc0IPCg1fbWF4X2Nvc3RfdXNkQgwKCl90aW1lb3V0X3MiRQoKUnVuTWVzc2FnZRIOCgZydW5faWQYASABKAkSFwoPY29udmVyc2F0aW9uX2lkGAIgASgJEg4KBnJlYXNvbhgDIAEoCSJVCghSdW5FdmVudBIJCgFuGAEgASgEEg4KBnJ1bl9pZBgCIAEoCRIMCgR0eXBlGAMgASgJEg0KBWF0X21zGAQgASgDEhEKCWRhdGFfanNvbhgFIAEoCSI4CglSdW5FdmVudHMSKwoGZXZlbnRzGAEgAygLMhsueWFyZG1hc3Rlci5ydW4udjEuUnVuRXZlbnQiPQoKUnVuQ29tbWFuZBIOCgZydW5faWQYASABKAkSDAoEa2luZBgCIAEoCRIRCglkYXRhX2pzb24YAyABKAliBnByb3RvMw");
 
 /**
  * What a caller asks for; stored with the run record.
@@ -183,7 +183,7 @@ export const RunMessageSchema: GenMessage<RunMessage> = /*@__PURE__*/
   messageDesc(file_yardmaster_run_v1_run, 2);
 
 /**
- * One numbered event of a run (ym.evt), or an unnumbered one (ym.delta, n = 0).
+ * One numbered event of a run (within RunEvents), or an unnumbered one (ym.delta, n = 0).
  *
  * @generated from message yardmaster.run.v1.RunEvent
  */
@@ -224,6 +224,26 @@ export const RunEventSchema: GenMessage<RunEvent> = /*@__PURE__*/
   messageDesc(file_yardmaster_run_v1_run, 3);
 
 /**
+ * One message of ym.evt: the numbered events that came to be while the one before was being stored, in order. Writing
+ * them together costs the bus once what each would cost alone.
+ *
+ * @generated from message yardmaster.run.v1.RunEvents
+ */
+export type RunEvents = Message<"yardmaster.run.v1.RunEvents"> & {
+  /**
+   * @generated from field: repeated yardmaster.run.v1.RunEvent events = 1;
+   */
+  events: RunEvent[];
+};
+
+/**
+ * Describes the message yardmaster.run.v1.RunEvents.
+ * Use `create(RunEventsSchema)` to create a new message.
+ */
+export const RunEventsSchema: GenMessage<RunEvents> = /*@__PURE__*/
+  messageDesc(file_yardmaster_run_v1_run, 4);
+
+/**
  * Body of ym.cmd and ym.cancel.
  *
  * @generated from message yardmaster.run.v1.RunCommand
@@ -252,5 +272,5 @@ export type RunCommand = Message<"yardmaster.run.v1.RunCommand"> & {
  * Use `create(RunCommandSchema)` to create a new message.
  */
 export const RunCommandSchema: GenMessage<RunCommand> = /*@__PURE__*/
-  messageDesc(file_yardmaster_run_v1_run, 4);
+  messageDesc(file_yardmaster_run_v1_run, 5);
 
