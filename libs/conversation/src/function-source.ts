@@ -291,9 +291,11 @@ redis.register_function('${functionName('run_published')}', function(keys)
 end)
 
 -- Keeps the lists of a tenant's runs. keys: all runs, tenant's states..., more lists (agent, conversation)...
--- args: run, index of the run's state among the states (1-based), number of states, oldest id to keep, ttl
+-- args: run, index of the run's state among the states (1-based), number of states, oldest id to keep, ttl,
+--       first (1: a run that is in the lists already has moved on)
 redis.register_function('${functionName('run_index')}', function(keys, args)
   local states = tonumber(args[3])
+  if args[6] == '1' and redis.call('ZSCORE', keys[1], args[1]) then return 0 end
   for i, key in ipairs(keys) do
     local is_state = i > 1 and i <= 1 + states
     if is_state and i - 1 ~= tonumber(args[2]) then

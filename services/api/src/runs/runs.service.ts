@@ -106,6 +106,7 @@ export class RunsService {
     // A run that waits for its conversation is published by whoever gives it the conversation.
     if (created.kind === 'started' || (created.kind === 'exists' && unpublished && !isTerminal(record.state)))
       await this.publish(ref, trace);
+    await created.indexed;
     return record;
   }
 
