@@ -1,4 +1,4 @@
-import { type TenantId, YardError } from '@yardmaster/contracts';
+import { type ConversationMessage, type TenantId, YardError } from '@yardmaster/contracts';
 import type { FencedRef, StoreContext, Written } from './history.js';
 import { checkedId, decodeOwner, encodeOwner, keys, type RunRef } from './keys.js';
 import { call, command } from './redis-connection.js';
@@ -20,6 +20,8 @@ export interface NewRun extends RunRef {
   agent?: string;
   model?: string;
   metadataJson?: string;
+  /** The user's message; it is written into the history when the run gets the conversation. */
+  first?: ConversationMessage;
   /** What to do when another run has the conversation; `enqueue` by default. */
   onBusy?: OnBusy;
   /** The conversation is made with this run; otherwise it must exist. */
@@ -45,6 +47,7 @@ export async function createRun(store: StoreContext, run: NewRun): Promise<Creat
   if (run.agent !== undefined) fields.push('agent', run.agent);
   if (run.model !== undefined) fields.push('model', run.model);
   if (run.metadataJson !== undefined) fields.push('metadata', run.metadataJson);
+  if (run.first !== undefined) fields.push('first', JSON.stringify(run.first));
   const { historyTtlMs, runTtlMs } = store.retention;
   // The index first: a record that nobody finds would be worse than an index entry without a record.
   const [, answer] = await Promise.all([

@@ -277,7 +277,7 @@ function workOnRuns(options: { steps?: number; deltas?: string[]; gapMs?: number
       };
       await emit('run.started');
       let seq = held.seq;
-      if (!cancelled)
+      if (!cancelled && !held.started)
         seq = await store.append({
           ...mine,
           expectedSeq: seq,
