@@ -269,7 +269,7 @@ function workOnRuns(options: { steps?: number; deltas?: string[]; gapMs?: number
       };
       await emit('run.started');
       let seq = held.seq;
-      if (!cancelled)
+      if (!cancelled && !held.started)
         seq = await store.append({
           ...mine,
           expectedSeq: seq,
@@ -529,8 +529,8 @@ test('text comes as it is written, and who joins later is told what was written 
   const run = (await call('POST', '/v1/runs', { input: 'a' })).body;
   const early = readEvents(`/v1/runs/${run.id}/events`);
   await new Promise((resolve) => setTimeout(resolve, 100));
-  const jobs = workOnRuns({ deltas: ['Hello ', 'world'], gapMs: 400 });
-  await new Promise((resolve) => setTimeout(resolve, 200));
+  const jobs = workOnRuns({ deltas: ['Hello ', 'world'], gapMs: 3_000 });
+  await new Promise((resolve) => setTimeout(resolve, 1_000));
   const late = await readEvents(`/v1/runs/${run.id}/events`, { headers: { 'last-event-id': '2' } });
   await jobs.stop();
   const texts = (events: FeedEvent[], type: string) =>
