@@ -801,6 +801,12 @@ test('the document describes the routes, and health is told', async () => {
     expect.arrayContaining(['/v1/runs', '/v1/runs/{id}/events', '/v1/chat/completions']),
   );
   expect(document.body.components.schemas.StartRunDto.properties).toHaveProperty('conversation_id');
+  expect(document.body.paths['/v1/runs'].post.responses['201'].content['application/json'].schema.$ref).toBe(
+    '#/components/schemas/Run',
+  );
+  // Every reference leads somewhere.
+  for (const [, name] of JSON.stringify(document.body).matchAll(/#\/components\/schemas\/(\w+)/g))
+    expect(document.body.components.schemas).toHaveProperty(name!);
   const docs = await fetch(`${replicas[0]!.url}/docs`);
   expect([docs.status, docs.headers.get('content-type')?.split(';')[0]]).toEqual([200, 'text/html']);
   expect((await call('GET', '/livez', undefined, { key: null })).status).toBe(200);
