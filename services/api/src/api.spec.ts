@@ -910,6 +910,17 @@ test('the model agent:<name> is a run of that agent', async () => {
   expect((await store.getRun(acme, runs[0]!)).agent).toBe('coder');
 });
 
+test('a completion that its client repeats is one run, and is not repeated once there is a run', async () => {
+  workOnRuns();
+  const body = { model: 'agent:coder', messages: [{ role: 'user', content: 'just once' }] };
+  const ask = (retries: number) =>
+    call('POST', '/v1/chat/completions', body, { headers: { 'x-stainless-retry-count': String(retries) } });
+  const first = await ask(0);
+  expect([first.status, first.headers.get('x-should-retry')]).toEqual([200, 'false']);
+  expect((await ask(1)).body.run_id).toBe(first.body.run_id);
+  expect((await ask(0)).body.run_id).not.toBe(first.body.run_id);
+});
+
 test('a tenant may be limited to a rate', async () => {
   await startApi({ YM_API_REQUESTS_PER_MINUTE: '3' });
   const key = await makeKey(tenantId('slow'), [...ROLES]);
