@@ -156,8 +156,14 @@ function stages(
 
 function exactPlaces(view: TextView, form: Form): Place[] {
   const found = occurrences(view.lf, form.exactOld);
-  // Indented text inside a deeper indentation is the line with other blanks, and is to be re-indented as such.
-  const inside = (at: number) => /^[ \t]/.test(form.exactOld) && at > 0 && /[ \t]/.test(view.lf[at - 1]!);
+  // Indented text inside a deeper indentation is the line with other blanks, and is to be re-indented as such. So is a
+  // whole line without its indentation that is deleted with its line end: the blanks left over would indent the next line.
+  const deletes = form.exactOld.endsWith('\n') && !form.exactNew.endsWith('\n');
+  const inside = (at: number) => {
+    if (at === 0 || !/[ \t]/.test(view.lf[at - 1]!)) return false;
+    if (/^[ \t]/.test(form.exactOld)) return true;
+    return deletes && view.lf.slice(view.lf.lastIndexOf('\n', at - 1) + 1, at).trim() === '';
+  };
   if (
     found.length > 0 &&
     found.every(inside) &&
@@ -337,7 +343,8 @@ function isMade(form: Form, best: Candidate | undefined, line: number): boolean 
     .split('\n')
     .map(foldedKey)
     .filter((key) => key !== '' && !old.has(key));
-  if (added.join('').length < 8) return false;
+  // Where what resembles the old text is the new text, little is enough to tell.
+  if (added.join('').length < (best === undefined ? 8 : 4)) return false;
   const height = linesOf(form.newText).length;
   return best === undefined || (best.startLine < line + height && best.endLine >= line);
 }

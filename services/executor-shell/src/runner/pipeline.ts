@@ -239,7 +239,7 @@ export class Pipeline {
       stderr: text.stderr,
       verdict: {
         ...this.#blank(),
-        stage: install === undefined ? 'collect' : 'install',
+        stage: outcome.failure !== null ? 'execute' : install === undefined ? 'collect' : 'install',
         status,
         exit_code: exit,
         signal: outcome.signal ?? (exit !== null && exit > 128 ? signalName(exit - 128) : null),
