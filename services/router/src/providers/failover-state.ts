@@ -25,7 +25,7 @@ const OPEN = 'open';
  */
 @Injectable()
 export class FailoverState implements OnApplicationBootstrap, OnApplicationShutdown {
-  readonly deps: FailoverDeps;
+  private readonly deps: FailoverDeps;
   readonly keys: DeadlineBoard;
   readonly breakers: CircuitBreakers;
   readonly load = new EndpointLoad();
@@ -88,6 +88,17 @@ export class FailoverState implements OnApplicationBootstrap, OnApplicationShutd
           },
           'a provider failed',
         ),
+    };
+  }
+
+  /** For one request: `onAttempt` is told of its attempts, beside the metrics. */
+  depsOf(onAttempt: (record: AttemptRecord) => void): FailoverDeps {
+    return {
+      ...this.deps,
+      onAttempt: (record) => {
+        this.deps.onAttempt?.(record);
+        onAttempt(record);
+      },
     };
   }
 
