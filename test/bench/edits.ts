@@ -33,6 +33,9 @@ interface Judged {
 
 async function* accuracy(engine: EditEngine, perSeed: number): AsyncIterable<Row> {
   const files = sources();
+  // The peers look at every line of a file for every trial, so they run on the first trials of each seed only.
+  const compared = Math.min(perSeed, 400);
+  const beside: Judged[] = [];
   const ours: Judged[] = [];
   const peers: [string, Peer, Outcome[]][] = [
     ['line-trimmed chain', trimmedChain, []],
@@ -45,6 +48,8 @@ async function* accuracy(engine: EditEngine, perSeed: number): AsyncIterable<Row
       if (!trial) continue;
       count++;
       ours.push(await run(engine, trial));
+      if (count > compared) continue;
+      beside.push(ours.at(-1)!);
       for (const [, peer, outcomes] of peers) {
         const written = peer(trial.content, trial);
         outcomes.push(judge(trial, written ?? 'refused', written === undefined));
@@ -118,10 +123,10 @@ async function* accuracy(engine: EditEngine, perSeed: number): AsyncIterable<Row
   for (const [name, , outcomes] of peers) {
     const of = (outcome: Outcome) => outcomes.filter((one) => one === outcome).length;
     for (const outcome of ['right', 'wrong place', 'absent written', 'other text', 'refused', 'no-op'] as const) {
-      const own = ours.filter((one) => one.outcome === outcome).length;
+      const own = beside.filter((one) => one.outcome === outcome).length;
       const value = of(outcome);
       yield {
-        ...row(outcome, own, 'edits'),
+        ...row(`${outcome}, of ${beside.length} beside peers`, own, 'edits'),
         against: `${name}: ${value}`,
         ...(value > 0 ? { ratio: own / value } : {}),
       };
@@ -147,7 +152,7 @@ async function run(engine: EditEngine, trial: Trial): Promise<Judged> {
     !applied,
   );
   // The first lines of the block may be what the model left out, so a place counts as listed when it begins in the block.
-  const height = oldString.split('\n').length;
+  const height = trial.content.slice(trial.from, trial.to).split('\n').length;
   const listed =
     result.status === 'ambiguous' && trial.truth !== undefined
       ? { listed: result.lines.some((line) => line >= trial.line && line < trial.line + height) }
@@ -270,6 +275,8 @@ function memory(file: string, request: EditRequest): Row {
     const { heapUsed, arrayBuffers } = process.memoryUsage();
     return heapUsed + arrayBuffers;
   };
+  // Once before, or the compiled code would count.
+  findEdit(file, request);
   collect();
   const before = used();
   findEdit(file, request);

@@ -88,7 +88,8 @@ export function search(view: TextView, request: EditRequest, minConfidence: numb
   if (request.replaceAll === true) return { result: notFoundForAll(view, prepared, expired), open: false, prepared };
   const structural = envelopes.find((form) => form.normalisation !== 'escapes' && form.normalisation !== 'entities');
   const forms: Form[] = structural ? [structural] : [{ ...prepared }, ...envelopes];
-  let first: Search | undefined;
+  let refused: Search | undefined;
+  const likeness = ({ result }: Search) => (result.status === 'found' ? 1 : (result.candidates[0]?.confidence ?? 0));
   let best: { search: Search; confidence: number } | undefined;
   for (const form of forms) {
     const one = approximate(view, form, hint ?? form.hint, minConfidence, expired);
@@ -96,11 +97,11 @@ export function search(view: TextView, request: EditRequest, minConfidence: numb
     // A form without the envelope is nearer to the file when it is the right one.
     if (one.result.status === 'found' && (!best || one.result.confidence > best.confidence))
       best = { search: one, confidence: one.result.confidence };
-    first ??= one;
+    if (!refused || likeness(one) > likeness(refused)) refused = one;
   }
   if (best) return { ...best.search, prepared };
   return {
-    ...first!,
+    ...refused!,
     prepared: structural ? { ...prepared, oldText: structural.oldText, newText: structural.newText } : prepared,
   };
 }

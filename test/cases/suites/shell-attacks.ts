@@ -53,7 +53,7 @@ interface Case {
   setup?: {
     files?: { path: string; content: string }[];
     dirs?: string[];
-    symlinks?: { path: string; target: string }[];
+    symlinks?: { path: string; target?: string; to?: string }[];
     host_files?: { path: string; content: string }[];
     request_env?: Record<string, string>;
     request_cwd?: string;
@@ -171,7 +171,7 @@ class CaseRunner {
     f.folder(path);
     for (const dir of setup.dirs ?? []) f.folder(join(path, dir));
     for (const file of setup.files ?? []) f.write(join(path, file.path), file.content);
-    for (const { path: at, target } of setup.symlinks ?? []) f.link(target, join(path, at));
+    for (const { path: at, target, to } of setup.symlinks ?? []) f.link(target ?? to ?? '', join(path, at));
     const host = join(f.host, workspace);
     f.folder(host);
     for (const file of setup.host_files ?? []) f.write(within(host, file.path), file.content);
