@@ -126,7 +126,7 @@ async function* accuracy(engine: EditEngine, perSeed: number): AsyncIterable<Row
       const own = beside.filter((one) => one.outcome === outcome).length;
       const value = of(outcome);
       yield {
-        ...row(outcome, own, 'edits'),
+        ...row(`${outcome}, of ${beside.length} beside peers`, own, 'edits'),
         against: `${name}: ${value}`,
         ...(value > 0 ? { ratio: own / value } : {}),
       };
@@ -275,6 +275,8 @@ function memory(file: string, request: EditRequest): Row {
     const { heapUsed, arrayBuffers } = process.memoryUsage();
     return heapUsed + arrayBuffers;
   };
+  // Once before, or the compiled code would count.
+  findEdit(file, request);
   collect();
   const before = used();
   findEdit(file, request);
