@@ -19,7 +19,7 @@ import {
   tenantId,
   YardError,
 } from '@yardmaster/contracts';
-import { connectRedis, ConversationStore, loadFunctions } from '@yardmaster/conversation';
+import { connectRedis, ConversationStore, loadFunctions, usageDay } from '@yardmaster/conversation';
 import {
   BUS,
   createLogger,
@@ -931,4 +931,55 @@ test('a tenant may be limited to a rate', async () => {
   const last = answers.at(-1)!;
   expect([last.status, last.body.code]).toEqual([429, 'YM-RATE']);
   expect(Number(last.headers.get('retry-after'))).toBeGreaterThan(0);
+});
+
+test('quotas are set as a whole by administrators of the tenant, and the rate of one counts at once', async () => {
+  const lean = tenantId('lean');
+  const key = await makeKey(lean, [...ROLES]);
+  const path = '/v1/tenants/lean/quotas';
+  const none = { tokens_per_day: null, cost_usd_per_day: null, requests_per_minute: null };
+  await expect.poll(async () => (await call('GET', path, undefined, { key })).status).toBe(200);
+  expect((await call('GET', path, undefined, { key })).body).toEqual(none);
+  const put = await call(
+    'PUT',
+    path,
+    { tokens_per_day: 5000, cost_usd_per_day: 1.5, requests_per_minute: null },
+    { key },
+  );
+  expect(put.body).toEqual({ ...none, tokens_per_day: 5000, cost_usd_per_day: 1.5 });
+  await expect.poll(async () => (await call('GET', path, undefined, { key })).body.tokens_per_day).toBe(5000);
+  expect((await call('PUT', path, { tokens_per_day: -1 }, { key })).status).toBe(400);
+  expect((await call('PUT', path, { tokens: 1 }, { key })).status).toBe(400);
+  expect((await call('GET', '/v1/tenants/lean/quotas')).status).toBe(404);
+  expect((await call('PUT', '/v1/tenants/acme/quotas', {}, { key: readerKey })).status).toBe(403);
+  await call('PUT', path, { requests_per_minute: 2 }, { key });
+  await expect.poll(async () => (await call('GET', '/v1/me', undefined, { key })).status).toBe(429);
+});
+
+test('usage is shown a day each, newest first', async () => {
+  const day = usageDay(Date.now());
+  await routerStore.limits.addUsage(acme, day, {
+    requests: 2,
+    attempts: 3,
+    failed_attempts: 1,
+    prompt_tokens: 100,
+    completion_tokens: 20,
+    cost_usd: 0.125,
+    'p:local:tokens': 120,
+  });
+  const { status, body } = await call('GET', '/v1/tenants/acme/usage?days=2');
+  expect(status).toBe(200);
+  expect(body.items).toHaveLength(2);
+  expect(body.items[0]).toMatchObject({
+    day,
+    requests: 2,
+    attempts: 3,
+    failed_attempts: 1,
+    total_tokens: 120,
+    cost_usd: 0.125,
+    providers: { local: { attempts: 0, tokens: 120, cost_usd: 0 } },
+  });
+  expect(body.items[1]).toMatchObject({ total_tokens: 0, providers: {} });
+  expect((await call('GET', '/v1/tenants/acme/usage?days=41')).status).toBe(400);
+  expect((await call('GET', '/v1/tenants/globex/usage')).status).toBe(404);
 });

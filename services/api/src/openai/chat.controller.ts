@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { Body, Controller, Post, Req, Res } from '@nestjs/common';
+import { Body, Controller, HttpCode, Post, Req, Res } from '@nestjs/common';
 import { ApiBearerAuth, ApiOperation, ApiTags } from '@nestjs/swagger';
 import { YardError } from '@yardmaster/contracts';
 import type { FastifyReply } from 'fastify';
@@ -23,6 +23,7 @@ export class ChatController {
   ) {}
 
   @Post()
+  @HttpCode(200)
   @Needs('runs:write')
   @ApiOperation({ summary: 'Chat completion; with model agent:<name>, a run of that agent' })
   async complete(@Req() request: ApiRequest, @Body() body: ChatRequestDto, @Res() reply: FastifyReply): Promise<void> {
