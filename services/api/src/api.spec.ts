@@ -7,6 +7,7 @@ import { Bus, ensureTopology, HandBack } from '@yardmaster/bus';
 import {
   apiKeyEntryName,
   BUCKETS,
+  ERROR_CATALOGUE,
   messages,
   mintApiKey,
   newId,
@@ -36,7 +37,6 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { ApiModule } from './api.module.js';
 import { ApiConfig } from './config.js';
 import { createApi, listen } from './http/application.js';
-import { ERROR_CATALOGUE } from './errors/error-catalogue.js';
 import type { FeedEvent } from './runs/run-feed.js';
 
 @Module({})
@@ -263,9 +263,14 @@ function workOnRuns(options: { steps?: number; deltas?: string[]; gapMs?: number
           atMs: BigInt(Date.now()),
           dataJson: JSON.stringify(data),
         };
-        sequence = await worker.append(subjects.event(tenant, ref.run), messages.events, { events: [event] }, {
-          expectedLastSubjectSequence: sequence,
-        });
+        sequence = await worker.append(
+          subjects.event(tenant, ref.run),
+          messages.events,
+          { events: [event] },
+          {
+            expectedLastSubjectSequence: sequence,
+          },
+        );
       };
       await emit('run.started');
       let seq = held.seq;
