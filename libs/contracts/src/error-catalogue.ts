@@ -51,6 +51,13 @@ export const ERROR_CATALOGUE: Readonly<Record<string, ErrorEntry>> = {
     means: 'The tenant has sent more requests than it may.',
     remedy: 'Wait as long as Retry-After says.',
   },
+  'YM-BUDGET': {
+    class: 'EXHAUSTED',
+    means:
+      'The tenant has used up the tokens or the cost that it may use in a day (of UTC). Nothing was sent to a provider.',
+    remedy: 'Wait as long as Retry-After says, or raise the quota: PUT /v1/tenants/{tenant}/quotas.',
+    by: 'administrator',
+  },
   'YM-HOST': {
     class: 'INVALID',
     means: 'The Host header names none of the names of this server.',

@@ -5,6 +5,7 @@ export * from './catalogue.js';
 export * from './conversation-message.js';
 export * from './error-catalogue.js';
 export * from './ids.js';
+export * from './tenant-quota.js';
 export * from './yard-error.js';
 export {
   type Empty,
