@@ -7,6 +7,7 @@ import { Bus, ensureTopology, HandBack } from '@yardmaster/bus';
 import {
   apiKeyEntryName,
   BUCKETS,
+  ERROR_CATALOGUE,
   messages,
   mintApiKey,
   newId,
@@ -36,7 +37,6 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { ApiModule } from './api.module.js';
 import { ApiConfig } from './config.js';
 import { createApi, listen } from './http/application.js';
-import { ERROR_CATALOGUE } from './errors/error-catalogue.js';
 import type { FeedEvent } from './runs/run-feed.js';
 
 @Module({})
