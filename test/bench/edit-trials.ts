@@ -460,6 +460,8 @@ export function draw(random: Random, sources: readonly Source[]): Trial | undefi
   let content = lines;
   let line = from;
   let twin = false;
+  let twinLine: number | undefined;
+  const twinLines = new Set<string>();
   if (!absent && random() < 0.2) {
     const copy = block.map((text) => ({ old: text, next: text }));
     let changes = 0;
@@ -479,6 +481,8 @@ export function draw(random: Random, sources: readonly Source[]): Trial | undefi
       content = [...lines.slice(0, spot), ...copy.map((item) => item.old), ...lines.slice(spot)];
       if (spot <= from) line = from + length;
       twin = true;
+      twinLine = spot;
+      for (const item of copy) twinLines.add(item.old);
     }
   }
   const eol = crlfFile ? '\r\n' : '\n';
@@ -497,6 +501,9 @@ export function draw(random: Random, sources: readonly Source[]): Trial | undefi
   if (places.some((place) => place !== own)) {
     if (absent || placesOf(file, keys(block.join('\n'))).length < 2) return undefined;
   }
+  // The same for its very text, blanks included, when the true place no longer has it.
+  const exact = oldString.replaceAll('\n', eol);
+  if (!absent && !text.slice(start, end).includes(exact) && text.includes(exact)) return undefined;
   // A block of a sibling file whose lines are mostly here as well (a copied configuration) is not absent.
   const telling = block.map((one) => one.trim().replace(/\s+/g, ' ')).filter((key) => key.length > 3);
   if (absent && (text.includes(oldString) || telling.filter((key) => file.includes(key)).length * 2 >= telling.length))
@@ -538,6 +545,9 @@ export function draw(random: Random, sources: readonly Source[]): Trial | undefi
     const offset = pick(random, [0, 1, 3, 20]);
     // Among equal blocks the nearest to the hint is meant; a hint that names another one leaves the truth undefined.
     if (!unique && offset > 0) return undefined;
+    // The same for a hint that has drifted to a twin that is no other in what the model shows.
+    if (offset > 0 && twinLine !== undefined && shown.every(({ was }) => was === undefined || twinLines.has(was)))
+      return undefined;
     trial.lineHint = line + 1 + offset;
     trial.hintOffset = offset;
   }

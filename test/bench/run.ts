@@ -4,7 +4,9 @@ import { parseArgs } from 'node:util';
 import type { Bench, Row } from './report.ts';
 
 const BENCHES: Record<string, () => Promise<{ bench: Bench }>> = {
+  api: () => import('./api.ts'),
   bus: () => import('./bus.ts'),
+  edits: () => import('./edits.ts'),
   turn: () => import('./turn.ts'),
   render: () => import('./render.ts'),
   toolcalls: () => import('./toolcalls.ts'),

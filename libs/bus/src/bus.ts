@@ -80,7 +80,7 @@ export class Bus {
   static async connect({ url, user, pass, log = stderrLog }: BusOptions): Promise<Bus> {
     const { servers, login } = parseUrls(url);
     const password = pass ?? login?.pass;
-    const nc = await connectWhenThere({
+    const nc = await connectWhenThere(log, {
       servers,
       user: login?.user ?? user,
       ...(password !== undefined && { pass: password }),
@@ -358,8 +358,8 @@ export class Bus {
 const RECONNECT_MS = 500;
 
 /** The client's own waiting for a first server would wait for a refused login as well, for ever. */
-async function connectWhenThere(options: NodeConnectionOptions): Promise<NatsConnection> {
-  for (;;) {
+async function connectWhenThere(log: Log, options: NodeConnectionOptions): Promise<NatsConnection> {
+  for (let tries = 0; ; tries++) {
     try {
       return await connect(options);
     } catch (cause) {
@@ -372,6 +372,7 @@ async function connectWhenThere(options: NodeConnectionOptions): Promise<NatsCon
         throw new YardError('INVALID', 'YM-NATS-URL', `NATS at ${servers} cannot be connected to: ${cause.message}`, {
           cause,
         });
+      if (tries === 0) log.warn({ servers, err: cause }, 'NATS cannot be reached; it is tried until it can');
     }
     await new Promise((resolve) => setTimeout(resolve, RECONNECT_MS));
   }

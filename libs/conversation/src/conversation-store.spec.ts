@@ -58,6 +58,7 @@ async function start(options: StartOptions = {}) {
     ...(options.onBusy && { onBusy: options.onBusy }),
     ...(options.agent && { agent: options.agent }),
   });
+  await created.indexed;
   return { ...ref, created };
 }
 async function take(
@@ -200,6 +201,7 @@ test('creating a run again changes nothing; an unknown conversation is refused',
   const tries = await Promise.all(Array.from({ length: 10 }, () => api.createRun(ref)));
   expect(tries.filter(({ kind }) => kind === 'started')).toHaveLength(1);
   expect(tries.filter(({ kind }) => kind === 'exists')).toHaveLength(9);
+  await Promise.all(tries.map(({ indexed }) => indexed));
   expect((await api.listRuns(acme, { conversation: ref.conversation })).items).toHaveLength(1);
   const unknown = { ...ref, conversation: newId(), run: newId(), newConversation: false };
   await expect(api.createRun(unknown)).rejects.toMatchObject({ class: 'NOT_FOUND', code: 'YM-CONVERSATION-UNKNOWN' });

@@ -63,7 +63,9 @@ export class ConversationStore {
 
   /** Takes the conversation for one run: lease, fencing token and record in one step. */
   async acquire(request: history.AcquireRequest): Promise<history.Acquired> {
-    return history.acquire(this.store, request);
+    const taken = await history.acquire(this.store, request);
+    if (taken.kind === 'acquired' && taken.started) this.reindex(request, { state: 'running' }, 'running');
+    return taken;
   }
 
   /** Extends the lease; throws CONFLICT `YM-FENCED` when the conversation was taken, `YM-STATE-LOST` when Redis forgot it. */
@@ -84,7 +86,7 @@ export class ConversationStore {
   async append(request: history.AppendRequest): Promise<number> {
     history.refuseTerminal(request.record);
     const written = await history.write(this.store, request);
-    await this.reindex(request, request.record, written.state);
+    this.reindex(request, request.record, written.state);
     return written.seq;
   }
 
@@ -95,7 +97,7 @@ export class ConversationStore {
    */
   async finish(request: history.AppendRequest & { record: RunUpdate & { state: RunState } }): Promise<history.Written> {
     const written = await history.write(this.store, request);
-    await this.reindex(request, request.record, written.state);
+    this.reindex(request, request.record, written.state);
     return written;
   }
 
@@ -103,7 +105,7 @@ export class ConversationStore {
   async updateRun(request: history.FencedRef & { record: RunUpdate; release?: boolean }): Promise<RunState> {
     history.refuseTerminal(request.record);
     const written = await history.write(this.store, { ...request, expectedSeq: -1, items: [] });
-    await this.reindex(request, request.record, written.state);
+    this.reindex(request, request.record, written.state);
     return written.state;
   }
 
@@ -199,8 +201,12 @@ export class ConversationStore {
     return conversations.compact(this.store, request);
   }
 
-  /** The lists by state follow the record; whoever dies in between is repaired by the next list. */
-  private async reindex(ref: RunRef, update: RunUpdate | undefined, state: RunState): Promise<void> {
-    if (update?.state !== undefined) await runs.indexRun(this.store, { ...ref, id: ref.run, state, agent: undefined });
+  /**
+   * The lists by state follow the record. Nobody waits for them: commands of one connection keep their order, and what a
+   * crash or an outage leaves undone is repaired by the next list.
+   */
+  private reindex(ref: RunRef, update: RunUpdate | undefined, state: RunState): void {
+    if (update?.state === undefined) return;
+    runs.indexRun(this.store, { ...ref, id: ref.run, state, agent: undefined }).catch(() => undefined);
   }
 }

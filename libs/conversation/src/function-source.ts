@@ -82,13 +82,25 @@ redis.register_function('${functionName('acquire')}', function(keys, args)
   redis.call('HSET', meta, 'fence', int(fence), 'seq', int(seq), 'owner', owner, 'until', int(now + lease),
     'lease', int(lease), 'holder', run, 'active', run)
   redis.call('LREM', queue, 0, run)
-  touch(args[5], meta, history)
+  local started = 0
   if state then
     redis.call('HINCRBY', record, 'attempts', 1)
+    -- The first message of a run is written with the lease: one step less before a model is asked.
+    local first = state == 'queued' and redis.call('HGET', record, 'first')
+    local bytes = first and tonumber(redis.call('HGET', meta, 'bytes') or 0) + #first
+    if first and bytes <= tonumber(args[8]) then
+      seq = seq + 1
+      redis.call('XADD', history, int(seq) .. '-0', 'd', first)
+      redis.call('HSET', meta, 'seq', int(seq), 'bytes', int(bytes))
+      redis.call('HSET', record, 'state', 'running', 'updated', int(now), 'started', int(now), 'attempts', '0')
+      redis.call('HDEL', record, 'first')
+      started = 1
+    end
     touch(args[6], record)
     fields = redis.call('HGETALL', record)
   end
-  return {'acquired', fence, seq, fields}
+  touch(args[5], meta, history)
+  return {'acquired', fence, seq, fields, started}
 end)
 
 -- keys: meta, history; args: fence, lease ms, history ttl
@@ -279,9 +291,11 @@ redis.register_function('${functionName('run_published')}', function(keys)
 end)
 
 -- Keeps the lists of a tenant's runs. keys: all runs, tenant's states..., more lists (agent, conversation)...
--- args: run, index of the run's state among the states (1-based), number of states, oldest id to keep, ttl
+-- args: run, index of the run's state among the states (1-based), number of states, oldest id to keep, ttl,
+--       first (1: a run that is in the lists already has moved on)
 redis.register_function('${functionName('run_index')}', function(keys, args)
   local states = tonumber(args[3])
+  if args[6] == '1' and redis.call('ZSCORE', keys[1], args[1]) then return 0 end
   for i, key in ipairs(keys) do
     local is_state = i > 1 and i <= 1 + states
     if is_state and i - 1 ~= tonumber(args[2]) then

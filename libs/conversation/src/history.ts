@@ -28,7 +28,8 @@ export interface StoreContext {
 }
 
 export type Acquired =
-  | { kind: 'acquired'; fence: number; seq: number; record: RunRecord | undefined }
+  /** `started`: the run's first message was written with the lease, just now. */
+  | { kind: 'acquired'; fence: number; seq: number; record: RunRecord | undefined; started: boolean }
   /**
    * Another worker, or another run of the conversation, has it. With `waiting` the run is in the conversation's queue
    * behind `run` and is handed out by `finish`; without, the same run is being worked on until `leaseMsLeft` has passed.
@@ -57,12 +58,13 @@ export async function acquire(store: StoreContext, request: AcquireRequest): Pro
       store.retention.historyTtlMs,
       store.retention.runTtlMs,
       keys.runPrefix(request),
+      store.retention.maxConversationBytes,
     ],
   )) as [string, ...unknown[]];
   switch (answer[0]) {
     case 'acquired': {
-      const [, fence, seq, fields] = answer as unknown as [string, number, number, string[]];
-      return { kind: 'acquired', fence, seq, record: decodeRun(request, fields) };
+      const [, fence, seq, fields, started] = answer as unknown as [string, number, number, string[], number];
+      return { kind: 'acquired', fence, seq, record: decodeRun(request, fields), started: started === 1 };
     }
     case 'ended':
       return { kind: 'ended', record: decodeRun(request, answer[1] as string[])! };

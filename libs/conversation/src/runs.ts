@@ -1,4 +1,4 @@
-import { type TenantId, YardError } from '@yardmaster/contracts';
+import { type ConversationMessage, type TenantId, YardError } from '@yardmaster/contracts';
 import type { FencedRef, StoreContext, Written } from './history.js';
 import { checkedId, decodeOwner, encodeOwner, keys, type RunRef } from './keys.js';
 import { call, command } from './redis-connection.js';
@@ -20,6 +20,8 @@ export interface NewRun extends RunRef {
   agent?: string;
   model?: string;
   metadataJson?: string;
+  /** The user's message; it is written into the history when the run gets the conversation. */
+  first?: ConversationMessage;
   /** What to do when another run has the conversation; `enqueue` by default. */
   onBusy?: OnBusy;
   /** The conversation is made with this run; otherwise it must exist. */
@@ -32,6 +34,8 @@ export interface CreatedRun {
   record: RunRecord;
   /** The run that has the conversation. */
   active: string | undefined;
+  /** Resolves when the run is in the lists of its tenant; its message may be published meanwhile. */
+  indexed: Promise<void>;
 }
 
 /**
@@ -43,6 +47,7 @@ export async function createRun(store: StoreContext, run: NewRun): Promise<Creat
   if (run.agent !== undefined) fields.push('agent', run.agent);
   if (run.model !== undefined) fields.push('model', run.model);
   if (run.metadataJson !== undefined) fields.push('metadata', run.metadataJson);
+  if (run.first !== undefined) fields.push('first', JSON.stringify(run.first));
   const { historyTtlMs, runTtlMs } = store.retention;
   // The index first: a record that nobody finds would be worse than an index entry without a record.
   const [, answer] = await Promise.all([
@@ -71,24 +76,28 @@ export async function createRun(store: StoreContext, run: NewRun): Promise<Creat
           details: { run: String(answer[1]) },
         });
   }
-  if (kind === 'exists') return { kind, record: decodeRun(run, answer[1] as string[])!, active: undefined };
+  if (kind === 'exists')
+    return { kind, record: decodeRun(run, answer[1] as string[])!, active: undefined, indexed: Promise.resolve() };
   const at = String(answer[2]);
   const record = decodeRun(run, [...fields, 'id', run.run, 'state', 'queued', 'created', at, 'updated', at])!;
-  await Promise.all([
+  const indexed = Promise.all([
     command(store.redis.sadd(keys.tenants, run.tenant)),
-    indexRun(store, record),
+    indexRun(store, record, true),
     ...(run.newConversation ? [indexConversation(store, run)] : []),
-  ]);
-  return { kind: kind as 'started' | 'waiting', record, active: (answer[1] as string) || undefined };
+  ]).then(() => undefined);
+  // Whoever does not wait for it must not end the process by that.
+  indexed.catch(() => undefined);
+  return { kind: kind as 'started' | 'waiting', record, active: (answer[1] as string) || undefined, indexed };
 }
 
 export const indexConversation = (store: StoreContext, ref: { tenant: TenantId; conversation: string }) =>
   command(store.redis.zadd(keys.conversations(ref.tenant), 0, ref.conversation));
 
-/** Puts a run into the lists of its tenant, under its present state. */
+/** Puts a run into the lists of its tenant, under its present state; `first` leaves it alone when it is in them. */
 export async function indexRun(
   store: StoreContext,
   run: Pick<RunRecord, 'id' | 'tenant' | 'conversation' | 'state' | 'agent'>,
+  first = false,
 ): Promise<void> {
   const lists = [
     keys.tenantRuns(run.tenant),
@@ -102,6 +111,7 @@ export async function indexRun(
     RUN_STATES.length,
     oldestId(Date.now() - store.retention.runTtlMs),
     store.retention.runTtlMs,
+    first ? 1 : 0,
   ]);
 }
 

@@ -3,7 +3,8 @@ import { alignBlanks, type Alignment, type Group } from './alignment.js';
 import { foldedKey } from './fold.js';
 import { linesOf } from './lines.js';
 import { planOf, type Plan } from './plan.js';
-import { BUCKETS, countLetters } from './similarity.js';
+import { disagreement } from './guards.js';
+import { BUCKETS, countLetters, PAIR_FLOOR } from './similarity.js';
 import type { LineSequence, TextView } from './text-view.js';
 
 /** A place that resembles the old text. */
@@ -55,8 +56,6 @@ export interface Matches {
   overflow: boolean;
 }
 
-/** Below this likeness two lines are not taken for the same line. */
-export const PAIR_FLOOR = 0.6;
 /** A place with less is neither shown nor counted as a rival. */
 const SHOW_FLOOR = 0.5;
 const MAX_PLACES = 300;
@@ -99,18 +98,22 @@ export function findMatches(view: TextView, old: OldLines, expired: Clock): Matc
     for (const at of sequence.index.get(old.keys[probe]!) ?? []) hits.add(bit, probe, at, old.keys[probe]!.length);
   });
   for (const hit of hits.strongest(1, 0).slice(0, MAX_PLACES)) evaluate(hit.probe, hit.at);
-  const best = list.reduce((max, match) => Math.max(max, match.score), 0);
-  // A rival matters from 0.10 below the best. Its whole loss is then bounded, so of the probes at least `needed` must
-  // lose no more than `1 - floor` each: the rest of them alone would lose more than all may.
-  const loss = 1 - Math.max(sequence.keys.length > LARGE ? 0.68 : SHOW_FLOOR, best - 0.1);
-  const shares = probes.map((probe) => old.keys[probe]!.length / old.size).sort((a, b) => b - a);
-  const needed = Math.min(3, Math.max(1, Math.floor(probes.length / 2)));
-  const certain = coverage - shares.slice(0, needed - 1).reduce((sum, share) => sum + share, 0);
-  const floor = Math.max(0.5, 1 - loss / certain);
+  const best = list.reduce<Match | undefined>(
+    (top, match) => (top && top.score >= match.score ? top : match),
+    undefined,
+  );
+  // The whole loss of a rival that matters is bounded, so of the probes at least `needed` must lose no more than
+  // `1 - floor` each: the rest of them alone would lose more than all may.
+  const loss =
+    1 - Math.max(sequence.keys.length > LARGE ? 0.68 : SHOW_FLOOR, best ? rivalFloor(best, old, sequence) : 0);
+  const plan = scanPlan(
+    probes.map((probe) => old.keys[probe]!.length / old.size),
+    loss,
+    coverage,
+  );
+  const { scanned, needed, floor } = plan;
   const distinctKeys = sequence.distinct();
   const letters = new Uint8Array(BUCKETS);
-  // Whoever is hit by `needed` probes is hit by one of these; the others are then looked at where those hit.
-  const scanned = probes.length - needed + 1;
   probes.forEach((probe, bit) => {
     if (bit >= scanned) return;
     const key = old.keys[probe]!;
@@ -128,7 +131,7 @@ export function findMatches(view: TextView, old: OldLines, expired: Clock): Matc
     }
   });
   probes.forEach((probe, bit) => {
-    if (bit < scanned) return;
+    if (bit < scanned || needed === 1) return;
     const key = old.keys[probe]!;
     for (const at of hits.inStep(probe)) {
       const other = sequence.keys[at];
@@ -138,7 +141,8 @@ export function findMatches(view: TextView, old: OldLines, expired: Clock): Matc
       if (units <= Math.floor(longer * (1 - floor))) hits.add(bit, probe, at, (1 - units / longer) * key.length);
     }
   });
-  for (const hit of hits.strongest(needed, (1 - loss - (1 - coverage)) * old.size)) evaluate(hit.probe, hit.at);
+  for (const hit of hits.strongest(needed, needed === 1 ? 0 : (coverage - loss) * old.size))
+    evaluate(hit.probe, hit.at);
   list.sort((a, b) => b.score - a.score || a.pairs[0]!.at - b.pairs[0]!.at);
   return { list: distinct(list, old), overflow };
 }
@@ -146,6 +150,34 @@ export function findMatches(view: TextView, old: OldLines, expired: Clock): Matc
 interface Hit {
   probe: number;
   at: number;
+}
+
+/**
+ * How many probes to look up among all lines, how well, and how many of all must hit: a rival that matters loses at most
+ * `loss` of the old text. When that is little, few probes at a high floor cannot all miss it; else several must hit, and
+ * whoever is hit by `needed` of them is hit by one of the first.
+ */
+function scanPlan(
+  shares: readonly number[],
+  loss: number,
+  coverage: number,
+): { scanned: number; needed: number; floor: number } {
+  let share = 0;
+  for (let i = 0; i < shares.length; i++) {
+    share += shares[i]!;
+    if (1 - loss / share >= 0.85) return { scanned: i + 1, needed: 1, floor: 1 - loss / share };
+  }
+  const needed = Math.min(3, Math.max(1, Math.floor(shares.length / 2)));
+  const largest = [...shares].sort((a, b) => b - a).slice(0, needed - 1);
+  const certain = coverage - largest.reduce((sum, one) => sum + one, 0);
+  return { scanned: shares.length - needed + 1, needed, floor: Math.max(0.5, 1 - loss / certain) };
+}
+
+/** The score from which another place can put the best one in doubt (see `marginHolds`); lower when words differ. */
+function rivalFloor(best: Match, old: OldLines, sequence: LineSequence): number {
+  const wide = best.score - 0.1;
+  if (disagreement(best, old, sequence).wrongWords > 0) return wide;
+  return Math.max(wide, Math.min(best.score - 0.05, 1 - 4 * (1 - best.score)));
 }
 
 /** Hits of probes, gathered by where the old text would begin. */

@@ -63,7 +63,7 @@ export function compose(view: TextView, alignment: Alignment, oldText: string, n
   // follows it, whatever other lines say.
   let near: { sent: string; file: string } | undefined;
   const learn = (sent: string, group: Group | undefined) => {
-    if (group && group.fileTo - group.fileFrom === 1 && !isBlank(sent))
+    if (group && isOneToOne(group) && !isBlank(sent))
       near = { sent: indentOf(sent), file: indentOf(view.lines[group.fileFrom]!) };
   };
   const added = (line: string): string =>
@@ -107,7 +107,7 @@ export function compose(view: TextView, alignment: Alignment, oldText: string, n
         const line = next[n + j]!;
         const partner = partners.get(j);
         const group = partner === undefined ? undefined : fileOf[partner];
-        const own = partner !== undefined && group && group.fileTo - group.fileFrom === 1 && !isBlank(line);
+        const own = partner !== undefined && group && isOneToOne(group) && !isBlank(line);
         push(
           { text: own ? changedLine(line, old[partner]!, view.lines[group.fileFrom]!, indent) : added(line) },
           false,
@@ -172,6 +172,10 @@ function unseenAfter(groups: readonly Group[], first: number, last: number): Map
     else unseen.set(owner, [f]);
   }
   return unseen;
+}
+
+function isOneToOne(group: Group): boolean {
+  return group.oldTo - group.oldFrom === 1 && group.fileTo - group.fileFrom === 1;
 }
 
 function groupStays(group: Group, stays: readonly boolean[], newLineOf: readonly number[]): boolean {

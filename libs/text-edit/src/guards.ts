@@ -1,6 +1,6 @@
-import { PAIR_FLOOR, type Match, type OldLines } from './candidates.js';
+import type { Match, OldLines } from './candidates.js';
 import { isGeneric } from './fold.js';
-import { similarity, tokenize } from './similarity.js';
+import { PAIR_FLOOR, similarity, tokenize } from './similarity.js';
 import type { LineSequence } from './text-view.js';
 
 const ACTED_FLOOR = 0.8;

@@ -8,7 +8,7 @@ const WITH_WORDS = new RegExp(
   'i',
 );
 const PHRASE = new RegExp(
-  String.raw`^\s*${COMMENT}\s*(?:the )?(?:rest of (?:the |your |this )?(?:\w+)(?: (?:here|unchanged|stays|remains|goes|is|as|the|same|before|code|file)\b.*)?|existing (?:code|implementation|content|logic|methods?|functions?|lines?)(?: (?:here|unchanged|stays|remains|goes)\b.*)?|(?:code|everything|nothing else) (?:unchanged|stays the same|remains the same)|same as (?:before|above))\W*$`,
+  String.raw`^\s*${COMMENT}\s*(?:the )?(?:rest of (?:the |your |this )?(?:\w+)(?: (?:here|unchanged|stays|remains|goes|is|as|the|same|before|code|file)\b.*)?|existing (?:code|implementation|content|logic|methods?|functions?|lines?)(?: (?:here|unchanged|stays|remains|goes)\b.*)?|(?:code|everything|nothing else) (?:unchanged|stays the same|remains the same)|same as (?:before|above)|rest (?:is )?(?:unchanged|the same|as before|omitted))\W*$`,
   'i',
 );
 

@@ -88,7 +88,8 @@ export function search(view: TextView, request: EditRequest, minConfidence: numb
   if (request.replaceAll === true) return { result: notFoundForAll(view, prepared, expired), open: false, prepared };
   const structural = envelopes.find((form) => form.normalisation !== 'escapes' && form.normalisation !== 'entities');
   const forms: Form[] = structural ? [structural] : [{ ...prepared }, ...envelopes];
-  let first: Search | undefined;
+  let refused: Search | undefined;
+  const likeness = ({ result }: Search) => (result.status === 'found' ? 1 : (result.candidates[0]?.confidence ?? 0));
   let best: { search: Search; confidence: number } | undefined;
   for (const form of forms) {
     const one = approximate(view, form, hint ?? form.hint, minConfidence, expired);
@@ -96,11 +97,11 @@ export function search(view: TextView, request: EditRequest, minConfidence: numb
     // A form without the envelope is nearer to the file when it is the right one.
     if (one.result.status === 'found' && (!best || one.result.confidence > best.confidence))
       best = { search: one, confidence: one.result.confidence };
-    first ??= one;
+    if (!refused || likeness(one) > likeness(refused)) refused = one;
   }
   if (best) return { ...best.search, prepared };
   return {
-    ...first!,
+    ...refused!,
     prepared: structural ? { ...prepared, oldText: structural.oldText, newText: structural.newText } : prepared,
   };
 }
@@ -147,7 +148,7 @@ function stages(
             const splice = fragmentSplice(view, place, form.oldText, form.newText);
             return splice
               ? { splice, reindented: false, contradictory: false }
-              : 'old_string is part of a line, and its outer blanks differ from those of new_string';
+              : 'old_string begins or ends inside a line, and new_string does not fit there';
           },
         })),
     },
@@ -156,8 +157,14 @@ function stages(
 
 function exactPlaces(view: TextView, form: Form): Place[] {
   const found = occurrences(view.lf, form.exactOld);
-  // Indented text inside a deeper indentation is the line with other blanks, and is to be re-indented as such.
-  const inside = (at: number) => /^[ \t]/.test(form.exactOld) && at > 0 && /[ \t]/.test(view.lf[at - 1]!);
+  // Indented text inside a deeper indentation is the line with other blanks, and is to be re-indented as such. So is a
+  // whole line without its indentation that is deleted with its line end: the blanks left over would indent the next line.
+  const deletes = form.exactOld.endsWith('\n') && !form.exactNew.endsWith('\n');
+  const inside = (at: number) => {
+    if (at === 0 || !/[ \t]/.test(view.lf[at - 1]!)) return false;
+    if (/^[ \t]/.test(form.exactOld)) return true;
+    return deletes && view.lf.slice(view.lf.lastIndexOf('\n', at - 1) + 1, at).trim() === '';
+  };
   if (
     found.length > 0 &&
     found.every(inside) &&
@@ -185,6 +192,14 @@ function choose(
   hint: number | undefined,
 ): FindResult {
   let chosen = places;
+  // A listing's numbers name the line: the only exact place elsewhere, while the same lines stand there with other
+  // blanks, is not certain.
+  if (places.length === 1 && form.hint !== undefined && request.lineHint === undefined && request.replaceAll !== true) {
+    const numbered = form.hint;
+    const loose = wholeLinePlaces(view, view.folded(), form.oldText, foldedKey);
+    const away = Math.abs(places[0]!.line - numbered);
+    if (loose.some((place) => Math.abs(place.first - numbered) < away)) return ambiguous(view, places, pass, numbered);
+  }
   let reported = pass;
   if (places.length > 1 && request.replaceAll !== true) {
     const nearest = nearestTo(places, hint);
@@ -329,7 +344,8 @@ function isMade(form: Form, best: Candidate | undefined, line: number): boolean 
     .split('\n')
     .map(foldedKey)
     .filter((key) => key !== '' && !old.has(key));
-  if (added.join('').length < 8) return false;
+  // Where what resembles the old text is the new text, little is enough to tell.
+  if (added.join('').length < (best === undefined ? 8 : 4)) return false;
   const height = linesOf(form.newText).length;
   return best === undefined || (best.startLine < line + height && best.endLine >= line);
 }

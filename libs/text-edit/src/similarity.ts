@@ -7,6 +7,9 @@ export function similarity(a: string, b: string): number {
   return longer === 0 ? 1 : 1 - distance(a, b) / longer;
 }
 
+/** Below this likeness two lines are not taken for the same line. */
+export const PAIR_FLOOR = 0.6;
+
 export const BUCKETS = 32;
 
 /**

@@ -1,4 +1,5 @@
 import { alignBlanks, type Alignment, type Group } from './alignment.js';
+import { compose } from './compose.js';
 import { foldedKey, isBlank, isGeneric, keyWithOffsets } from './fold.js';
 import { linesOf } from './lines.js';
 import { mergeLine } from './merge-line.js';
@@ -81,6 +82,9 @@ export function fragmentPlaces(view: TextView, oldText: string): FragmentPlace[]
     if (!keys.slice(1, -1).every((key, k) => sequence.keys[i + 1 + k] === key)) continue;
     const from = line.length - head.length;
     if (begins && from > 0) continue;
+    // A brace at the end of one line or the start of another says nothing about them.
+    if (from > 0 && isGeneric(head)) continue;
+    if (tail.length < sequence.keys[i + keys.length - 1]!.length && isGeneric(tail)) continue;
     if (cutsWord(line, from) || cutsWord(sequence.keys[i + keys.length - 1]!, tail.length)) continue;
     places.push(place(view, sequence, i, from, i + keys.length - 1, tail.length));
   }
@@ -115,7 +119,7 @@ function place(
   return { start: view.starts[first]! + start, end: view.starts[last]! + end, line: first };
 }
 
-/** What the edit writes at a fragment; `undefined` when old and new differ in their outer blanks, which a fragment does not show. */
+/** What the edit writes at a fragment; `undefined` when old and new differ in their outer blanks, which it does not show, or its lines do not fit. */
 export function fragmentSplice(
   view: TextView,
   found: FragmentPlace,
@@ -129,9 +133,15 @@ export function fragmentSplice(
   const fileText = view.content.slice(found.start, found.end);
   const old = oldText.trim();
   const next = newText.trim();
-  if (old.includes('\n') || fileText.includes('\n')) {
-    const fill = view.commonEol(found.line, found.line + 1);
-    return { start: found.start, end: found.end, text: next.replaceAll('\n', fill) };
+  if (old.includes('\n')) {
+    // With what stands around it in its first and last line, the part is whole lines, and is written as such.
+    const last = view.lineAt(found.end - 1);
+    const head = view.content.slice(view.starts[found.line]!, found.start);
+    const tail = view.content.slice(found.end, view.endOf(last));
+    const whole = head + old + tail;
+    const place = wholeLinePlaces(view, view.folded(), whole, foldedKey).find((one) => one.first === found.line);
+    const composed = place && compose(view, place, whole, head + next + tail);
+    return typeof composed === 'object' && !composed.contradictory ? composed.splice : undefined;
   }
   const fill = view.commonEol(found.line, found.line + 1);
   const text = next.includes('\n') ? next.replaceAll('\n', fill) : mergeLine(old, next, fileText);

@@ -48,13 +48,14 @@ role(async (options: { natsUrl: string; natsPass: string; redisUrl: string; redi
   }
 
   const specJson = toJsonString(StartRunSchema, create(StartRunSchema, { input: 'y'.repeat(400), tools: ['echo'] }));
+  const first = { type: 'chat' as const, role: 'user' as const, content: 'y'.repeat(400) };
   let runs = 0;
   const operation = async (slot: number) => {
     const tenant = tenantOf(slot);
     const run = newId();
     const conversation = conversations[(runs++ % CONVERSATIONS_PER_SLOT) * options.slots + slot]!;
     const end = new Promise<string>((resolve) => ended.set(run, resolve));
-    await store.createRun({ tenant, conversation, run, specJson });
+    await store.createRun({ tenant, conversation, run, specJson, first });
     await bus.enqueue(
       subjects.runStart(tenant),
       RunMessageSchema,

@@ -53,7 +53,7 @@ interface Case {
   setup?: {
     files?: { path: string; content: string }[];
     dirs?: string[];
-    symlinks?: { path: string; target: string }[];
+    symlinks?: { path: string; target?: string; to?: string }[];
     host_files?: { path: string; content: string }[];
     request_env?: Record<string, string>;
     request_cwd?: string;
@@ -119,8 +119,8 @@ class CaseRunner {
     if (need === 'x86_64') return process.arch === 'x64';
     if (need === 'aarch64' || need === 'arm64') return process.arch === 'arm64';
     if (need === 'cgroup-memory') return this.#fixture.runner.status.probes.some(({ name, detail }) => name === 'memory' && detail.includes('cgroup'));
-    // A quota in the file system; the runner's own is a watch on what a folder holds.
-    if (need === 'disk-quota') return false;
+    // The runner's own watch on what a folder holds.
+    if (need === 'disk-quota') return true;
     try {
       // The sandbox sees /usr, not what the caller's PATH adds.
       execFileSync('/bin/sh', ['-c', `command -v ${need.replace(/[^\w.-]/g, '')}`], { stdio: 'ignore', env: { PATH: '/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin' } });
@@ -171,7 +171,7 @@ class CaseRunner {
     f.folder(path);
     for (const dir of setup.dirs ?? []) f.folder(join(path, dir));
     for (const file of setup.files ?? []) f.write(join(path, file.path), file.content);
-    for (const { path: at, target } of setup.symlinks ?? []) f.link(target, join(path, at));
+    for (const { path: at, target, to } of setup.symlinks ?? []) f.link(target ?? to ?? '', join(path, at));
     const host = join(f.host, workspace);
     f.folder(host);
     for (const file of setup.host_files ?? []) f.write(within(host, file.path), file.content);

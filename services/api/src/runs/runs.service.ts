@@ -7,7 +7,7 @@ import { BUS, type Logger, LOGGER } from '@yardmaster/service-kit';
 import type { Caller } from '../http/request.js';
 import { KnownNames } from './known-names.js';
 import type { StartRunDto } from './start-run.dto.js';
-import { startRunJson, toStartRun } from './start-run.mapping.js';
+import { firstMessage, startRunJson, toStartRun } from './start-run.mapping.js';
 
 export interface StartOptions {
   idempotencyKey?: string | undefined;
@@ -89,6 +89,7 @@ export class RunsService {
     const created = await this.store.createRun({
       ...ref,
       specJson: startRunJson(spec),
+      first: firstMessage(spec),
       ...(request.agent !== undefined && { agent: request.agent }),
       ...(request.model !== undefined && { model: request.model }),
       ...(spec.metadataJson !== undefined && { metadataJson: spec.metadataJson }),
@@ -105,6 +106,7 @@ export class RunsService {
     // A run that waits for its conversation is published by whoever gives it the conversation.
     if (created.kind === 'started' || (created.kind === 'exists' && unpublished && !isTerminal(record.state)))
       await this.publish(ref, trace);
+    await created.indexed;
     return record;
   }
 

@@ -1,5 +1,5 @@
 import { create, toJsonString } from '@bufbuild/protobuf';
-import { type StartRun, StartRunSchema } from '@yardmaster/contracts';
+import { type ChatTurn, type ContentPart, type StartRun, StartRunSchema } from '@yardmaster/contracts';
 import type { StartRunDto } from './start-run.dto.js';
 
 const json = (value: unknown) => (value === undefined ? undefined : JSON.stringify(value));
@@ -36,6 +36,13 @@ export function toStartRun(dto: StartRunDto, conversationId: string): StartRun {
     }),
   });
 }
+
+/** The user's message as the history keeps it. */
+export const firstMessage = (start: StartRun): ChatTurn => ({
+  type: 'chat',
+  role: 'user',
+  content: start.inputIsParts ? (JSON.parse(start.input) as ContentPart[]) : start.input,
+});
 
 /** As it stands in the run record. */
 export const startRunJson = (start: StartRun) => toJsonString(StartRunSchema, start);

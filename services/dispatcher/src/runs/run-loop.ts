@@ -5,7 +5,7 @@ import {
   type ConversationMessage,
   type Effect,
   type ModelList,
-  type StoredToolResult,
+  type ToolResults,
   YardError,
 } from '@yardmaster/contracts';
 import {
@@ -15,6 +15,7 @@ import {
   noteRound,
   type ParseNotes,
   providerParseError,
+  toToolResults,
   type ToolCallError,
 } from '@yardmaster/tool-calls';
 import type { DispatcherConfig } from '../config.js';
@@ -265,9 +266,7 @@ export class RunLoop {
   /** All results of the round together, in call order: the history is never without an answer to a call. */
   private async storeResults(calls: readonly PendingCall[], outcomes: readonly CallOutcome[]): Promise<void> {
     const { session } = this;
-    const items: ConversationMessage[] = [
-      { type: 'tool_results', results: calls.map((call, index) => resultOf(call, outcomes[index]!)) },
-    ];
+    const items: ConversationMessage[] = [resultsOf(calls, outcomes)];
     if (session.notes.feedback !== undefined)
       items.push({ type: 'chat', role: 'user', content: session.notes.feedback });
     delete session.notes.answers;
@@ -418,10 +417,10 @@ export class RunLoop {
       open.length === 0
         ? []
         : [
-            {
-              type: 'tool_results',
-              results: open.map((call) => resultOf(call, closedBy(state, call.effect as Effect))),
-            },
+            resultsOf(
+              open,
+              open.map((call) => closedBy(state, call.effect)),
+            ),
           ];
     const step = record.steps ?? session.record.steps;
     for (const call of open)
@@ -491,8 +490,16 @@ export function sayEnd(
   });
 }
 
-function resultOf(call: PendingCall, outcome: CallOutcome): StoredToolResult {
-  return { tool_call_id: call.providerId, name: call.name, ok: outcome.ok, content: outcome.output };
+/** The results of a round in canonical form: well-formed text, capped with the exact count of what was cut. */
+function resultsOf(calls: readonly PendingCall[], outcomes: readonly CallOutcome[]): ToolResults {
+  return toToolResults(
+    calls.map((call, index) => ({
+      tool_call_id: call.providerId,
+      name: call.name,
+      output: outcomes[index]!.output,
+      success: outcomes[index]!.ok,
+    })),
+  );
 }
 
 function closedBy(state: TerminalState, effect: Effect): CallOutcome {

@@ -67,13 +67,14 @@ export class RunService {
         throw new HandBack(Math.min(taken.leaseMsLeft + 50, this.config.leaseMs));
       case 'acquired':
         if (taken.record === undefined) return this.lost(ref, taken.fence, 'The record of the run is gone.');
-        return this.own(taken.record, taken.fence, taken.seq);
+        if (taken.started) failpoint('dispatcher.user.appended');
+        return this.own(taken.record, taken.fence, taken.seq, taken.started);
     }
   }
 
-  private async own(record: RunRecord, fence: number, seq: number): Promise<void> {
+  private async own(record: RunRecord, fence: number, seq: number, fresh: boolean): Promise<void> {
     const { tenant, conversation, id: run } = record;
-    const resumed = record.startedMs !== undefined || record.attempts > 1;
+    const resumed = !fresh && (record.startedMs !== undefined || record.attempts > 1);
     const events = resumed ? await RunEvents.resumed(this.bus, tenant, run) : RunEvents.fresh(this.bus, tenant, run);
     // The store remembers how many events were written: fewer in the stream would be a loss there, more a loss here.
     const spec = fromJsonString(StartRunSchema, record.specJson, { ignoreUnknownFields: true });

@@ -25,6 +25,8 @@ const DECODES_AND_RUNS =
   /\b(exec|eval|system|Function|popen|execSync)\b[^;\n]{0,200}(b64decode|base64|fromhex|unhexlify|zlib\.decompress|marshal\.loads|Buffer\.from\([^)]*(base64|hex)|decode64|pack\(|atob)/;
 const DOWNLOADS_AND_RUNS =
   /\b(exec|eval|system|Function|popen|execSync)\b[^;\n]{0,200}(urlopen|requests\.get|urllib|http\.get|fetch\(|curl |wget )/;
+const KILLS_ALL = /\bkill\s*\(?\s*(?:(?:9|'?(?:SIG)?KILL'?|"(?:SIG)?KILL"|:KILL)\s*(?:,|=>)\s*)?-1\b/;
+const BACKTICKS = /`((?:[^`\\]|\\.)*)`/g;
 const FORKS_FOR_EVER =
   /(while\s*(\(?\s*(1|True|true)\s*\)?)\s*:?\s*\{?[^;\n]{0,40}\bfork\b|\bfork\s+while\s+(1|fork|true)|for\s*\(;;\)\s*\{?[^}]{0,40}fork|loop\s*\{[^}]{0,40}fork|while\s+True\s*:\s*os\.fork)/;
 
@@ -63,7 +65,14 @@ export function judgeCode(code: string, context: RuleContext): void {
       'fork-bomb',
       `The inline ${name} code forks without an end (a fork bomb). Bound the number of processes.`,
     );
-  for (const script of literals(SHELLS_OUT, text)) {
+  if (KILLS_ALL.test(text))
+    throw new Refuse(
+      'kill-all',
+      `The inline ${name} code signals every process (all processes). Name the processes that it started.`,
+    );
+  const scripts = literals(SHELLS_OUT, text);
+  if (/^(ruby|perl5?|php)$/.test(name)) scripts.push(...literals(BACKTICKS, text));
+  for (const script of scripts) {
     const list = /^[\w./-]+$/.test(script) ? [script, ...following(text, script)].join(' ') : script;
     walkQuietly(() => walker.script(list, copy(shell), { text: null, taints: new Set() }, depth + 1));
   }

@@ -380,7 +380,8 @@ const shell: Rule = (context) => {
   ) {
     // `bash <(curl …)`
     refuseTainted(file.taints, context.name);
-    return flow(null);
+    inner.positional = texts(args.slice(i + 1));
+    return file.content === undefined ? flow(null) : walker.script(file.content, inner, stdin, depth + 1);
   }
   refuseTainted(stdin.taints, context.name);
   inner.positional = texts(args.slice(i));
@@ -443,8 +444,10 @@ const source: Rule = (context) => {
     if (context.stdin.text !== null)
       return context.walker.script(context.stdin.text, context.shell, flow(null), context.depth + 1);
   }
-  // Whatever the file does to variables is not known.
-  return flow(null);
+  // Whatever a file does to variables is not known.
+  return file.content === undefined
+    ? flow(null)
+    : context.walker.script(file.content, context.shell, flow(null), context.depth + 1);
 };
 
 const trap: Rule = ({ args, shell: current, walker, depth }) => {
@@ -625,6 +628,20 @@ const which: Rule = ({ args }) => {
 const basename: Rule = ({ args }) => {
   const { text } = args[0] ?? { text: UNKNOWN };
   return text.includes(UNKNOWN) || text.startsWith('-') ? undefined : flow(`${posix.basename(text)}\n`);
+};
+
+const dirname: Rule = ({ args }) => {
+  const { text } = args[0] ?? { text: UNKNOWN };
+  return text.includes(UNKNOWN) || text.startsWith('-') ? undefined : flow(`${posix.dirname(text)}\n`);
+};
+
+const printFolder: Rule = ({ shell: current }) => (current.cwd === null ? undefined : flow(`${current.cwd}\n`));
+
+/** Runs later what it reads now. */
+const later: Rule = (context) => {
+  refuseTainted(context.stdin.taints, context.name);
+  if (context.stdin.text !== null)
+    context.walker.script(context.stdin.text, copy(context.shell), flow(null), context.depth + 1);
 };
 
 const runsText =
@@ -835,6 +852,10 @@ export const COMMAND_RULES: ReadonlyMap<string, Rule> = new Map<string, Rule>([
   ]),
   ['which', which],
   ['basename', basename],
+  ['dirname', dirname],
+  ['pwd', printFolder],
+  ['at', later],
+  ['batch', later],
   ['su', runsText(/^(-[a-z]*c|--command)$/)],
   ['script', runsText(/^(-[a-z]*c|--command)$/)],
   ['git', git],

@@ -66,6 +66,9 @@ export class Walker {
     const { cwd, home, workspace, env } = this.#context;
     const values = new Map<string, string | string[]>([
       ['IFS', ' '],
+      ['SHELL', '/bin/bash'],
+      ['BASH', '/bin/bash'],
+      ['USER', 'agent'],
       ['HOME', home],
       ['PWD', cwd],
       ['OLDPWD', workspace],
@@ -223,7 +226,12 @@ export class Walker {
             taints: resolved.taints,
           };
       } else if (kind === 'read') {
-        if (fd === null || fd === 0) input = { text: null, taints: resolved.taints };
+        const piece = target.length === 1 ? target[0]! : null;
+        if (fd === null || fd === 0)
+          input =
+            piece?.kind === 'process'
+              ? this.#walk(piece.script, copy(shell), nothing(), depth + 1)
+              : { text: null, taints: resolved.taints };
       } else {
         const where = judgePath(resolved.text, this.folders(shell));
         if (isForbidden(where)) {

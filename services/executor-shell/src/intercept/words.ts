@@ -21,6 +21,8 @@ export interface Resolved {
   text: string;
   quoted: boolean;
   taints: Set<Taint>;
+  /** What a process substitution would print, where that is known. */
+  content?: string;
 }
 
 /** What a substitution prints, as far as it can be told without running it. */
@@ -71,7 +73,7 @@ export class WordResolver {
     };
     const addSplit = (text: string, taints: Iterable<Taint>): void => {
       const list = [...taints];
-      const chunks = text.split(/([ \t\n]+)/);
+      const chunks = text.split(this.#separators());
       for (const [index, chunk] of chunks.entries()) {
         if (index % 2 === 1) end();
         else if (chunk !== '') add(chunk, false, list);
@@ -89,8 +91,9 @@ export class WordResolver {
           add(UNKNOWN, false);
           break;
         case 'process': {
-          const { taints } = this.#substitute(piece.script);
+          const { text, taints } = this.#substitute(piece.script);
           add(UNKNOWN, false, taints);
+          if (text !== null) now!.content = text;
           break;
         }
         case 'substitution': {
@@ -117,6 +120,13 @@ export class WordResolver {
     }
     end();
     return done;
+  }
+
+  /** Blanks, and what IFS was set to. */
+  #separators(): RegExp {
+    const ifs = this.#variables.values.get('IFS');
+    const extra = typeof ifs === 'string' && !ifs.includes(UNKNOWN) ? ifs.replace(/[\\\]^-]/g, '\\$&') : '';
+    return new RegExp(`([ \\t\\n${extra}]+)`);
   }
 
   #assigned(assign: Assign): string {

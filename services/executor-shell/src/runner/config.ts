@@ -29,7 +29,7 @@ export interface RunnerConfig {
   tenantCpuSeconds: number;
   tenantCpuWindowS: number;
   tenantDiskMb: number;
-  jobs: { perTenant: number; leaseMs: number; maxMs: number; keepMs: number; logBytes: number };
+  jobs: { total: number; perTenant: number; leaseMs: number; maxMs: number; keepMs: number; logBytes: number };
   drainMs: number;
   install: {
     enabled: boolean;
@@ -45,7 +45,7 @@ export interface RunnerConfig {
 
 /** The variables that a runner reads; nothing else of an environment is handed to it. */
 export const RUNNER_VARIABLES: readonly string[] = [
-  ...'MODE ALLOW_DOWNGRADE READ_ONLY_PATHS BWRAP STATE_DIR SOCKET TIMEOUT_MS TIMEOUT_MAX_MS SILENCE_MS OUTPUT_BYTES OUTPUT_MAX_BYTES OUTPUT_TOTAL_BYTES MEMORY_MB MEMORY_MAX_MB PIDS PIDS_MAX DISK_MB DISK_MAX_MB TMP_MB OPEN_FILES CONCURRENCY TENANT_CONCURRENCY TENANT_WAITING TENANT_CPU_S TENANT_CPU_WINDOW_S TENANT_DISK_MB JOBS_PER_TENANT JOB_LEASE_MS JOB_MAX_MS JOB_KEEP_MS JOB_LOG_BYTES DRAIN_MS INSTALL INSTALL_POLICY_FILE INSTALL_PROXY_SOCKET INSTALL_TIMEOUT_MS INSTALL_RUN_AGAIN LIFELINE'
+  ...'MODE ALLOW_DOWNGRADE READ_ONLY_PATHS BWRAP STATE_DIR SOCKET TIMEOUT_MS TIMEOUT_MAX_MS SILENCE_MS OUTPUT_BYTES OUTPUT_MAX_BYTES OUTPUT_TOTAL_BYTES MEMORY_MB MEMORY_MAX_MB PIDS PIDS_MAX DISK_MB DISK_MAX_MB TMP_MB OPEN_FILES CONCURRENCY TENANT_CONCURRENCY TENANT_WAITING TENANT_CPU_S TENANT_CPU_WINDOW_S TENANT_DISK_MB JOBS JOBS_PER_TENANT JOB_LEASE_MS JOB_MAX_MS JOB_KEEP_MS JOB_LOG_BYTES DRAIN_MS INSTALL INSTALL_POLICY_FILE INSTALL_PROXY_SOCKET INSTALL_TIMEOUT_MS INSTALL_RUN_AGAIN LIFELINE'
     .split(' ')
     .map((key) => `YM_EXECUTOR_SHELL_${key}`),
   'YM_WORKSPACES',
@@ -127,6 +127,7 @@ export function readRunnerConfig(env: Readonly<Record<string, string | undefined
     tenantCpuWindowS: number('TENANT_CPU_WINDOW_S', 600, 1, 86_400),
     tenantDiskMb: number('TENANT_DISK_MB', 16_384, 1, 1e9),
     jobs: {
+      total: number('JOBS', 64, 0, 100_000),
       perTenant: number('JOBS_PER_TENANT', 8, 0, 1024),
       leaseMs: number('JOB_LEASE_MS', 900_000, 1000, 86_400_000),
       maxMs: number('JOB_MAX_MS', 3_600_000, 1000, 604_800_000),

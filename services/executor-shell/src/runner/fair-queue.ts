@@ -60,6 +60,7 @@ export class FairQueue {
         const index = mine.waiting.indexOf(waiting);
         if (index === -1) return;
         mine.waiting.splice(index, 1);
+        if (mine.running === 0 && mine.waiting.length === 0) this.#tenants.delete(tenant);
         reject(signal.reason instanceof Error ? signal.reason : new Error('given up'));
       });
       this.#serve();

@@ -59,6 +59,8 @@ async function prove(
 
 async function main(): Promise<void> {
   closeInheritedDescriptors();
+  // Whoever read the log may be gone before us; that must not cut the tidying up short.
+  process.stderr.on('error', () => undefined);
   let config: RunnerConfig;
   let policy: InstallPolicyFile | null = null;
   try {

@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import {
   chownSync,
   existsSync,
@@ -8,6 +8,7 @@ import {
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { connect } from 'node:net';
@@ -242,6 +243,21 @@ describe('runner', () => {
     expect((await run('disk', 'rm -f f*; echo tidy')).stdout).toBe('tidy\n');
   });
 
+  it('does not let a workspace grow over its limit in small steps, and lets it be tidied up', async () => {
+    const { runner } = await start();
+    const run = (command: string): ReturnType<typeof runner.client.run> =>
+      runner.client.run({ ...t, command, limits: { disk_mb: 20 } });
+    const seen = [];
+    for (let i = 0; i < 12; i++) seen.push((await run(`head -c 12000000 /dev/zero > g${i}; sleep 0.3`)).verdict);
+    expect(seen.at(-1)).toMatchObject({ status: 'blocked', rule: 'disk-quota' });
+    expect(seen.filter(({ killed_reason: reason }) => reason === 'disk').length).toBeGreaterThan(0);
+    // Over its limit, but not by so much, a workspace can be tidied up by a command.
+    expect((await runner.client.run({ ...t, command: 'rm -f g*; ls', limits: { disk_mb: 30 } })).verdict).toMatchObject(
+      { status: 'ok', exit_code: 0 },
+    );
+    expect((await run('echo x > y; cat y')).stdout).toBe('x\n');
+  });
+
   it('refuses to serve, and says what to change, where no sandbox can be made', async () => {
     await expect(start({ YM_EXECUTOR_SHELL_BWRAP: '/nonexistent/bwrap' })).rejects.toMatchObject({
       class: 'UNAVAILABLE',
@@ -264,6 +280,60 @@ describe('runner', () => {
     expect(
       await says('Creating new namespace failed: nesting depth or /proc/sys/user/max_*_namespaces exceeded (ENOSPC)'),
     ).toContain('max_user_namespaces');
+  });
+
+  it('gives a result and leaves nothing behind when a stage fails under it', async () => {
+    const dir = mkdtempSync(join(tmpdir(), 'yardmaster-runner-'));
+    folders.push(dir);
+    const link = join(dir, 'bwrap');
+    symlinkSync(execFileSync('/bin/sh', ['-c', 'command -v bwrap'], { encoding: 'utf8' }).trim(), link);
+    const { runner } = await start({ YM_EXECUTOR_SHELL_BWRAP: link }, dir);
+    const pipes = (): string[] => readdirSync(`/proc/${runner.pid}/fd`);
+    const m = marker();
+    await runner.client.run({ ...t, command: 'true' });
+    const before = pipes().length;
+    // The workspace goes away under a running command; the sandbox cannot be started; the workspace cannot be made.
+    const moved = runner.client.run({ ...t, command: `exec -a ${m} bash -c 'sleep 0.5; ls; echo x > f'` });
+    await until(() => running(m));
+    rmSync(join(dir, 'workspaces', 'one', 'w'), { recursive: true });
+    expect((await moved).verdict).toMatchObject({ status: 'ok', exit_code: 1 });
+    rmSync(link);
+    expect((await runner.client.run({ ...t, command: `exec -a ${m} sleep 60` })).verdict).toMatchObject({
+      status: 'error',
+      stage: 'execute',
+      exit_code: null,
+    });
+    writeFileSync(join(dir, 'workspaces', 'two'), 'a file in its place');
+    expect((await runner.client.run({ ...t, tenant: 'two', command: 'true' })).verdict).toMatchObject({
+      status: 'blocked',
+      rule: 'workspace',
+    });
+    expect(running(m)).toBe(false);
+    await until(() => pipes().length <= before);
+    expect(readdirSync(join(dir, 'runner.sock.state', `run-${runner.pid}`, 'pipes')).length).toBeGreaterThan(0);
+  });
+
+  it('ends with the process that started it, however that ended', async () => {
+    const dir = mkdtempSync(join(tmpdir(), 'yardmaster-runner-'));
+    folders.push(dir);
+    mkdirSync(join(dir, 'workspaces'));
+    const m = marker();
+    const client = new URL('../../dist/runner-client/start-runner.js', import.meta.url).href;
+    const code = `
+      const { startRunner } = await import(${JSON.stringify(client)});
+      const r = await startRunner({ YM_EXECUTOR_SHELL_SOCKET: ${JSON.stringify(join(dir, 's'))}, YM_WORKSPACES: ${JSON.stringify(join(dir, 'workspaces'))} });
+      console.log(r.pid);
+      await r.client.run({ tenant: 't', workspace: 'w', command: 'exec -a ${m} sleep 300' });`;
+    const parent = spawn(process.execPath, ['--input-type=module', '-e', code], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const pid = await new Promise<number>((resolve) =>
+      parent.stdout.once('data', (chunk: Buffer) => resolve(Number(chunk.toString()))),
+    );
+    await until(() => running(m));
+    parent.kill('SIGKILL');
+    await until(() => !running(m) && !existsSync(`/proc/${pid}`), 5000);
+    await until(() => !existsSync(join(dir, 's')));
   });
 
   it('keeps its socket and state to its user', async () => {

@@ -74,7 +74,7 @@ export async function selfTest(context: Context): Promise<Probe[]> {
     const run = (script: string, limits: Parameters<typeof clampLimits>[0] = {}): Promise<Outcome> =>
       once(context, workspace, script, limits);
     const [reach, tree, pids, memory] = await Promise.all([
-      run(launcher.mode === 'pod' ? POD_SCRIPT : reachScript(join(dir, 'outside'), process.pid, socketName.slice(1)), {
+      run(launcher.mode === 'pod' ? POD_SCRIPT : reachScript(join(dir, 'outside'), socketName.slice(1)), {
         timeout_ms: 10_000,
       }),
       run('(setsid sleep 61 >/dev/null 2>&1 &); trap "" TERM INT; sleep 61', { timeout_ms: 300 }),
@@ -126,13 +126,13 @@ async function once(
 }
 
 /** Prints one line `name=what was seen` for each guarantee; only bash and what every image with bash has. */
-function reachScript(outside: string, runnerPid: number, socketName: string): string {
+function reachScript(outside: string, socketName: string): string {
   return `
 echo "files=$(cat ${outside} /proc/self/root${outside} /proc/1/root${outside} 2>/dev/null)"
 w=; for d in / /usr /etc /usr/bin; do (: > $d/ym_probe) 2>/dev/null && w="$w $d"; done; echo "readonly=$w"
 echo "workspace=$(echo x > ws_probe && rm ws_probe && echo writable)"
 echo "environment=$(tr '\\0' '\\n' < /proc/self/environ | grep -c -E '^(YM_|NATS|REDIS)') $(cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n' | grep -c '^YM_')"
-echo "processes=$(kill -0 ${runnerPid} 2>/dev/null && echo reached)$(ls -d /proc/[0-9]* | wc -l)"
+echo "processes=$(cat /proc/[0-9]*/cmdline 2>/dev/null | grep -a -c 'runner[/]main') $(ls -d /proc/[0-9]* | wc -l)"
 echo "network=$(tail -n +3 /proc/net/dev | grep -vc '^ *lo:') $(tail -n +2 /proc/net/route | grep -vc '^lo') $(grep -c '@${socketName}' /proc/net/unix)"
 echo "privileges=$(grep -c 'NoNewPrivs:.1' /proc/self/status) $(grep -E '^Cap(Eff|Prm|Bnd|Amb)' /proc/self/status | grep -vc 0000000000000000) $(grep -c '^Seccomp:.2' /proc/self/status)"
 echo "namespaces=$(unshare -U true 2>/dev/null && echo made)"
@@ -178,8 +178,8 @@ function reachProbes(outcome: Outcome, secret: string, connections: () => number
     probe('environment', (value) => value === '0 0', 'Environment of the service could be read.'),
     probe(
       'processes',
-      (value) => !value.includes('reached') && Number(value) < 40,
-      'Processes outside could be reached (ESRCH expected): the pid namespace is missing.',
+      (value) => value.startsWith('0 ') && Number(value.slice(2)) < 40,
+      'Processes outside could be seen: the pid namespace is missing.',
     ),
     probe(
       'network',

@@ -13,7 +13,7 @@ import {
 } from '@yardmaster/contracts';
 import { BUS } from '@yardmaster/service-kit';
 import { messageJson, type ToolChoice, type WireMessage, type WireTool } from '@yardmaster/llm-wire';
-import { promptInstructions, type ToolDefinition } from '@yardmaster/tool-calls';
+import { promptInstructions, type ToolDefinition, XML_STOP_SEQUENCE } from '@yardmaster/tool-calls';
 import { RouterConfig } from '../config.js';
 import type { Candidate, CutWish, Rendered, Renderer } from '../failover/candidate.js';
 import { cutTurns } from './cut-turns.js';
@@ -21,6 +21,9 @@ import { toWireMessages } from './wire-messages.js';
 import { HistoryCache, type RenderedItem, renderItem, type StoredItem } from './history-cache.js';
 
 const SHARED = '_';
+const TOOL_SETS_KEPT = 500;
+/** OpenAI's limit, which others copied. */
+const MOST_STOPS = 4;
 
 /** What a request says, loaded once, before any provider is tried. */
 export interface Prompt {
@@ -34,6 +37,8 @@ export interface Prompt {
 export class PromptService {
   private readonly cache: HistoryCache;
   private tools: KvSnapshot<Tool> | undefined;
+  private readonly toolCache = new Map<string, ToolTexts>();
+  private toolRevision = -1;
 
   constructor(
     @Inject(BUS) private readonly bus: Bus,
@@ -51,47 +56,35 @@ export class PromptService {
   async load(tenant: TenantId, request: ChatRequest): Promise<Prompt> {
     const history = await this.history(tenant, request);
     const tail = parseMessages(request.tailMessagesJson, 'tail_messages_json');
-    const definitions = this.definitions(tenant, request.tools);
-    const inlineTools =
-      request.inlineToolsJson === ''
-        ? undefined
-        : (parseJson(request.inlineToolsJson, 'inline_tools_json') as WireTool[]);
-    const tools = [...definitions, ...(inlineTools ?? []).map((tool) => tool.function as ToolDefinition)];
-    const nativeTools =
-      tools.length === 0 ? undefined : JSON.stringify([...definitions.map(wireTool), ...(inlineTools ?? [])]);
+    const tools = this.toolTexts(tenant, request);
     const extras = requestExtras(request);
     const renderer = (candidate: Candidate, wish?: CutWish): Rendered | null => {
       const rendered = this.render(tenant, request, candidate, history, tail);
       const cut = cutTurns(rendered, wish);
       if (cut === null) return null;
       const native = candidate.dialect === 'native';
-      const system = [request.system, native || tools.length === 0 ? '' : promptInstructions(tools)]
-        .filter((part) => part !== '')
-        .join('\n\n');
+      const system = [request.system, native ? '' : tools.instructions()].filter((part) => part !== '').join('\n\n');
       const messages: WireMessage[] = [];
       if (system !== '') messages.push({ role: 'system', content: system });
       for (const item of cut.items) if (item.json !== '') messages.push(item.json);
       return {
         input: {
           messages,
-          ...(native && nativeTools !== undefined ? { tools: nativeTools } : {}),
-          ...extras,
+          ...(native && tools.json !== '' ? { tools: tools.json } : {}),
+          ...(native || tools.json === '' ? extras : withStop(extras, XML_STOP_SEQUENCE)),
           ...(native && request.toolChoiceJson !== ''
             ? { toolChoice: JSON.parse(request.toolChoiceJson) as ToolChoice }
             : {}),
         },
         turnsCut: cut.turnsCut,
         promptTokens: Math.ceil(
-          cut.items.reduce(
-            (sum, item) => sum + item.json.length,
-            system.length + (native ? (nativeTools?.length ?? 0) : 0),
-          ) / 4,
+          cut.items.reduce((sum, item) => sum + item.json.length, system.length + (native ? tools.json.length : 0)) / 4,
         ),
       };
     };
     return {
       renderer,
-      hasTools: tools.length > 0,
+      hasTools: tools.json !== '',
       hasImages: history.some((item) => item.json.includes('"image_url"')),
     };
   }
@@ -135,6 +128,32 @@ export class PromptService {
     }));
   }
 
+  /** The tools of a request in both forms. Most requests have those of the last one, so they are kept by name. */
+  private toolTexts(tenant: TenantId, request: ChatRequest): ToolTexts {
+    if (request.inlineToolsJson !== '') {
+      const inline = parseJson(request.inlineToolsJson, 'inline_tools_json') as WireTool[];
+      const definitions = this.definitions(tenant, request.tools);
+      return toolTexts(
+        [...definitions, ...inline.map((tool) => tool.function as ToolDefinition)],
+        [...definitions.map(wireTool), ...inline],
+      );
+    }
+    const revision = this.tools?.revision ?? 0;
+    if (revision !== this.toolRevision) {
+      this.toolRevision = revision;
+      this.toolCache.clear();
+    }
+    const key = `${tenant} ${request.tools.join(' ')}`;
+    let texts = this.toolCache.get(key);
+    if (texts === undefined) {
+      const definitions = this.definitions(tenant, request.tools);
+      texts = toolTexts(definitions, definitions.map(wireTool));
+      if (this.toolCache.size >= TOOL_SETS_KEPT) this.toolCache.clear();
+      this.toolCache.set(key, texts);
+    }
+    return texts;
+  }
+
   /** Definitions of the named tools, sorted, so that the same set is always the same bytes. */
   private definitions(tenant: TenantId, names: readonly string[]): ToolDefinition[] {
     const known = this.tools?.current;
@@ -149,6 +168,28 @@ export class PromptService {
       };
     });
   }
+}
+
+/** Tools as the API takes them (JSON, '' without any), and as a text model is told of them. */
+interface ToolTexts {
+  json: string;
+  instructions(): string;
+}
+
+function toolTexts(definitions: readonly ToolDefinition[], wire: readonly WireTool[]): ToolTexts {
+  let instructions: string | undefined;
+  return {
+    json: wire.length === 0 ? '' : JSON.stringify(wire),
+    instructions: () => (instructions ??= promptInstructions(definitions)),
+  };
+}
+
+/** With one more sequence at which a model stops: it must not go on to invent the result of its own call. */
+function withStop(extras: ReturnType<typeof requestExtras>, sequence: string): ReturnType<typeof requestExtras> {
+  const stop = extras.sampling?.stop ?? [];
+  return stop.length >= MOST_STOPS
+    ? extras
+    : { ...extras, sampling: { ...extras.sampling, stop: [...stop, sequence] } };
 }
 
 const wireTool = (tool: ToolDefinition): WireTool => ({

@@ -52,6 +52,7 @@ export class Jobs {
   async start(request: CommandRequest): Promise<JobView> {
     const { jobs } = this.#config;
     const mine = [...this.#jobs.values()].filter((job) => job.tenant === request.tenant && job.running).length;
+    if (this.running >= jobs.total) throw new QueueFull('jobs', 'Too many background jobs run: try again later.');
     if (mine >= jobs.perTenant)
       throw new QueueFull('jobs', `${mine} background jobs of this tenant run already: stop one first.`);
     const id = newId('job');

@@ -1,0 +1,310 @@
+import { createEditEngine, findEdit, type EditEngine, type EditRequest } from '@yardmaster/text-edit';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { bigFile, blockAt } from './edit-files.ts';
+import { bestWindow, bestWindowAt, trimmedChain, type Peer } from './edit-peers.ts';
+import { sources } from './edit-sources.ts';
+import { draw, judge, LAYOUT_KINDS, seeded, type Outcome, type Trial } from './edit-trials.ts';
+import type { Bench, Row } from './report.ts';
+
+const SEEDS = [1, 2, 3];
+const NAIVE = 'naive best window';
+
+/**
+ * The nine-pass edit: what it writes where over seeded trials, beside two published algorithms on the same trials, and
+ * what it costs on large files, beside the naive best window in the same run.
+ */
+export const bench: Bench = async function* ({ quick }) {
+  const engine = createEditEngine();
+  try {
+    yield* accuracy(engine, quick ? 700 : 5000);
+    yield* speed(engine, quick);
+  } finally {
+    await engine.close();
+  }
+};
+
+interface Judged {
+  trial: Trial;
+  outcome: Outcome;
+  pass: string;
+  listed?: boolean;
+}
+
+async function* accuracy(engine: EditEngine, perSeed: number): AsyncIterable<Row> {
+  const files = sources();
+  // The peers look at every line of a file for every trial, so they run on the first trials of each seed only.
+  const compared = Math.min(perSeed, 400);
+  const beside: Judged[] = [];
+  const ours: Judged[] = [];
+  const peers: [string, Peer, Outcome[]][] = [
+    ['line-trimmed chain', trimmedChain, []],
+    ['best same-length window at 0.9', bestWindow, []],
+  ];
+  for (const seed of SEEDS) {
+    const random = seeded(seed);
+    for (let count = 0; count < perSeed;) {
+      const trial = draw(random, files);
+      if (!trial) continue;
+      count++;
+      ours.push(await run(engine, trial));
+      if (count > compared) continue;
+      beside.push(ours.at(-1)!);
+      for (const [, peer, outcomes] of peers) {
+        const written = peer(trial.content, trial);
+        outcomes.push(judge(trial, written ?? 'refused', written === undefined));
+      }
+    }
+  }
+  const languages = new Set(ours.map(({ trial }) => trial.language));
+  yield row('trials', ours.length, 'trials', `>= ${3 * perSeed}`, ours.length >= 3 * perSeed);
+  yield row('source files', files.length, 'files', '>= 60', files.length >= 60);
+  yield row('languages', languages.size, 'endings', '>= 12', languages.size >= 12);
+  const none = (metric: string, outcome: Outcome) => {
+    const count = ours.filter((one) => one.outcome === outcome).length;
+    return row(metric, count, 'edits', '= 0', count === 0);
+  };
+  yield none('wrong place', 'wrong place');
+  yield none('absent block written', 'absent written');
+  yield none('no-op reported as success', 'no-op');
+  yield share('right place, other text', ours, (one) => one.outcome === 'other text', { most: 0.5 });
+  const unique = ours.filter(({ trial }) => trial.unique);
+  const right = (one: Judged) => one.outcome === 'right';
+  const content = ({ trial }: Judged) => trial.kinds.filter((kind) => !LAYOUT_KINDS.has(kind)).length;
+  yield share(
+    'right, layout and envelope kinds only',
+    unique.filter((one) => one.trial.kinds.length > 0 && content(one) === 0),
+    right,
+    { least: 99.5 },
+  );
+  for (let k = 0; k <= 5; k++) {
+    const least = { 1: 80, 2: 50 }[k];
+    yield share(
+      `right, k=${k}`,
+      unique.filter(({ trial }) => trial.kinds.length === k && trial.lineHint === undefined),
+      right,
+      least === undefined ? {} : { least },
+    );
+  }
+  yield share(
+    'right, k=1 with the true line as hint',
+    unique.filter(({ trial }) => trial.kinds.length === 1 && trial.hintOffset === 0),
+    right,
+    { least: 90 },
+  );
+  for (const k of [1, 2])
+    yield share(
+      `right, k=${k} of content alone`,
+      unique.filter((one) => content(one) === k && one.trial.kinds.length === k && one.trial.lineHint === undefined),
+      right,
+    );
+  const ambiguous = ours.filter((one) => one.listed !== undefined);
+  yield share('ambiguous errors that list the true place', ambiguous, (one) => one.listed === true, { least: 99 });
+  for (const kind of [...new Set(unique.flatMap(({ trial }) => trial.kinds))].sort())
+    yield share(
+      `right, alone: ${kind}`,
+      unique.filter(({ trial }) => trial.kinds.length === 1 && trial.kinds[0] === kind),
+      right,
+    );
+  for (const pass of [
+    ...new Set(ours.filter(({ pass: name }) => /^\d$/.test(name)).map(({ pass: name }) => name)),
+  ].sort())
+    yield share(
+      `right, written by pass ${pass}`,
+      ours.filter((one) => one.pass === pass),
+      right,
+    );
+  for (const language of [...languages].sort())
+    yield share(
+      `right, .${language}`,
+      unique.filter(({ trial }) => trial.language === language),
+      right,
+    );
+  for (const [name, , outcomes] of peers) {
+    const of = (outcome: Outcome) => outcomes.filter((one) => one === outcome).length;
+    for (const outcome of ['right', 'wrong place', 'absent written', 'other text', 'refused', 'no-op'] as const) {
+      const own = beside.filter((one) => one.outcome === outcome).length;
+      const value = of(outcome);
+      yield {
+        ...row(`${outcome}, of ${beside.length} beside peers`, own, 'edits'),
+        against: `${name}: ${value}`,
+        ...(value > 0 ? { ratio: own / value } : {}),
+      };
+    }
+  }
+}
+
+async function run(engine: EditEngine, trial: Trial): Promise<Judged> {
+  const { oldString, newString, lineHint, path } = trial;
+  const result = await engine.apply(
+    trial.content,
+    { oldString, newString, ...(lineHint === undefined ? {} : { lineHint }) },
+    { path },
+  );
+  const applied = result.status === 'applied';
+  const outcome = judge(
+    trial,
+    applied
+      ? result.content
+      : result.status === 'already_applied' || result.status === 'no_change'
+        ? 'no-op'
+        : 'refused',
+    !applied,
+  );
+  // The first lines of the block may be what the model left out, so a place counts as listed when it begins in the block.
+  const height = trial.content.slice(trial.from, trial.to).split('\n').length;
+  const listed =
+    result.status === 'ambiguous' && trial.truth !== undefined
+      ? { listed: result.lines.some((line) => line >= trial.line && line < trial.line + height) }
+      : {};
+  return { trial, outcome, pass: applied ? String(result.pass) : result.status, ...listed };
+}
+
+function row(metric: string, value: number, unit: string, target?: string, ok?: boolean): Row {
+  return { bench: 'edits', metric, value, unit, ...(target === undefined ? {} : { target, ok: ok === true }) };
+}
+
+function share(
+  metric: string,
+  of: readonly Judged[],
+  test: (one: Judged) => boolean,
+  { least, most }: { least?: number; most?: number } = {},
+): Row {
+  const value = of.length === 0 ? 0 : (100 * of.filter(test).length) / of.length;
+  const unit = `% of ${of.length}`;
+  if (least !== undefined) return row(metric, value, unit, `>= ${least} %`, value >= least);
+  return most === undefined ? row(metric, value, unit) : row(metric, value, unit, `<= ${most} %`, value <= most);
+}
+
+async function* speed(engine: EditEngine, quick: boolean): AsyncIterable<Row> {
+  const runs = quick ? 8 : 30;
+  const file = bigFile(10_000);
+  const lines = file.split('\n');
+  const block = blockAt(lines, 9949, false);
+  const twist = (line: string) => line.replace(/([a-z])([a-z])(?=[a-z]{3})/, '$2$1');
+  const near = block.map((line, i) => (i === 8 || i === 10 ? twist(line) : line));
+  const absent = Array.from(
+    { length: 20 },
+    (_, i) => `class Invoice${i} < ApplicationRecord belongs_to :customer${i * 7} validates`,
+  );
+  const request = (old: readonly string[]): EditRequest => ({
+    oldString: old.join('\n'),
+    newString: [...old.slice(0, -1), `${old.at(-1)!} // changed`].join('\n'),
+  });
+
+  const naive = (old: readonly string[]) =>
+    Math.min(...times(quick ? 1 : 2, () => void bestWindowAt(lines, old, undefined, 0.9)));
+  const naiveHit = naive(near);
+  const naiveMiss = naive(absent);
+  yield row('naive best window, hit (floor of the ratios)', naiveHit, 'ms cpu');
+  yield row('naive best window, no hit (floor of the ratios)', naiveMiss, 'ms cpu');
+  const against = (metric: string, value: number, floor: number, most: number): Row => ({
+    ...row(metric, value, 'ms cpu p95', `<= 1/${Math.round(1 / most)}`, value / floor <= most),
+    against: NAIVE,
+    ratio: value / floor,
+  });
+  const find = (old: readonly string[], expected: string) =>
+    p95(runs, () => {
+      const result = findEdit(file, request(old));
+      const got = result.status === 'found' ? `pass ${result.pass}` : result.status;
+      if (got !== expected) throw new Error(`expected ${expected}, got ${got}`);
+    });
+  yield against('10k lines, exact', find(block, 'pass 1'), naiveHit, 1 / 100);
+  yield against(
+    '10k lines, pass 2',
+    find(
+      block.map((line) => `   ${line}`),
+      'pass 2',
+    ),
+    naiveHit,
+    1 / 100,
+  );
+  yield against('10k lines, passes 3 to 6, hit', find(near, 'pass 5'), naiveHit, 1 / 100);
+  yield against('10k lines, no hit', find(absent, 'not_found'), naiveMiss, 1 / 20);
+  const same = '  call(value, 1);\n'.repeat(10_000);
+  const miss = Array.from({ length: 20 }, (_, i) => (i === 7 ? '  call(valeu, 1);' : '  call(value, 1);'));
+  yield against(
+    '10k identical lines, near miss',
+    p95(runs, () => void findEdit(same, request(miss))),
+    naiveHit,
+    1 / 7,
+  );
+
+  const rewrapped = request(blockAt(lines, 9949, true));
+  const whole = async (edit: EditRequest) => {
+    await engine.apply(file, edit, { path: 'big.ts' });
+    const taken: number[] = [];
+    for (let i = 0; i < Math.max(5, runs / 3); i++) {
+      const start = process.cpuUsage();
+      await engine.apply(file, edit, { path: 'big.ts' });
+      taken.push(milliseconds(process.cpuUsage(start)));
+    }
+    return percentile(taken);
+  };
+  yield against('10k lines, pass 8', await whole(rewrapped), naiveHit, 1 / 5);
+  yield against('10k lines, whole call, no hit', await whole(request(absent)), naiveMiss, 1 / 4);
+  const huge = bigFile(100_000);
+  yield against(
+    '100k lines, no hit',
+    p95(quick ? 2 : 5, () => void findEdit(huge, request(absent))),
+    naiveMiss,
+    1 / 1.6,
+  );
+  yield await eventLoop(engine, file, request(absent));
+  yield memory(file, request(near));
+}
+
+/** The most processor time that the main thread spent without giving the event loop a turn while edits of a large file ran. */
+async function eventLoop(engine: EditEngine, file: string, request: EditRequest): Promise<Row> {
+  let longest = 0;
+  let last = process.threadCpuUsage();
+  const timer = setInterval(() => {
+    longest = Math.max(longest, milliseconds(process.threadCpuUsage(last)));
+    last = process.threadCpuUsage();
+  }, 1);
+  for (let i = 0; i < 10; i++) await engine.apply(file, request, { path: 'big.ts' });
+  clearInterval(timer);
+  return row('10k lines, event loop held at most', longest, 'ms cpu', '<= 50', longest <= 50);
+}
+
+/** What one approximate search holds and leaves behind, before anything is collected, over the size of the file. */
+function memory(file: string, request: EditRequest): Row {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const used = () => {
+    const { heapUsed, arrayBuffers } = process.memoryUsage();
+    return heapUsed + arrayBuffers;
+  };
+  // Once before, or the compiled code would count.
+  findEdit(file, request);
+  collect();
+  const before = used();
+  findEdit(file, request);
+  const value = (used() - before) / Buffer.byteLength(file);
+  return row('10k lines, memory', value, 'x file', '<= 12', value <= 12);
+}
+
+function times(count: number, work: () => void): number[] {
+  const taken: number[] = [];
+  for (let i = 0; i < count; i++) {
+    const start = process.threadCpuUsage();
+    work();
+    taken.push(milliseconds(process.threadCpuUsage(start)));
+  }
+  return taken;
+}
+
+/** Processor time, so that other work on the machine does not count. */
+function milliseconds({ user, system }: NodeJS.CpuUsage): number {
+  return (user + system) / 1000;
+}
+
+function p95(count: number, work: () => void): number {
+  times(3, work);
+  return percentile(times(count, work));
+}
+
+function percentile(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * 0.95))]!;
+}
