@@ -1,4 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { BUILT_IN_EXECUTORS } from '@yardmaster/contracts';
 import { type Script, startModel } from '@yardmaster/local-stack';
 import { isBuilt, type StackFile, stackFile } from './checkout.js';
 import { LocalStack, type StackOptions } from './local-stack.js';
@@ -29,6 +31,13 @@ export class StackError extends Error {
   }
 }
 
+/** Commands run in a sandbox or not at all. */
+function findSandbox(): boolean {
+  const named = process.env['YM_BWRAP'];
+  if (named !== undefined && named !== '') return existsSync(named);
+  return (process.env['PATH'] ?? '').split(delimiter).some((folder) => existsSync(join(folder, 'bwrap')));
+}
+
 /** The stack that runs in this checkout, if there is one; the file of a stack that died is no stack. */
 export function runningStack(): StackFile | undefined {
   if (!existsSync(stackFile())) return undefined;
@@ -49,9 +58,17 @@ export async function bringUp(options: BringUpOptions): Promise<RunningStack> {
     demo = await startModel({ chunkDelayMs: 15, script: oneFailure() });
     return { url: demo.url };
   }).catch((error: Error) => Promise.reject(new StackError(error.message, 2)));
+  const shell = findSandbox();
+  if (!shell)
+    options.onProgress({
+      what: 'executor-shell',
+      state: 'note',
+      words: `the shell tool is off: bubblewrap (bwrap) ${process.platform === 'linux' ? 'was not found' : `does not exist on ${process.platform}`}; everything else works`,
+    });
   try {
     const stack = await LocalStack.start({
       model,
+      executors: shell ? BUILT_IN_EXECUTORS : BUILT_IN_EXECUTORS.filter((kind) => kind !== 'shell'),
       ...(options.apiPort === undefined ? {} : { apiPort: options.apiPort }),
       onProgress: options.onProgress,
     });
