@@ -65,10 +65,8 @@ export function loadConfig<T extends object>(type: new () => T, env: NodeJS.Proc
     const variable = variables.find(({ property }) => property === error.property);
     // Of several broken rules the kind of value comes first: a bound means nothing to what is no number.
     const rules = error.constraints ?? {};
-    const rule = (rules['isInt'] ?? rules['isNumber'] ?? Object.values(rules)[0] ?? 'it is wrong').replace(
-      error.property,
-      'it',
-    );
+    const broken = rules['isInt'] ?? rules['isNumber'] ?? Object.values(rules)[0] ?? 'it is wrong';
+    const rule = broken.startsWith(`${error.property} `) ? `it${broken.slice(error.property.length)}` : broken;
     const unset = variable !== undefined && env[variable.name] === undefined ? ' (not set)' : '';
     return `${variable?.name ?? error.property}: ${rule}${unset}`;
   });
