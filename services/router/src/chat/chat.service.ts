@@ -34,6 +34,7 @@ export class ChatService {
       ),
       toolDispatcher:
         request.toolDispatcher === 'native' || request.toolDispatcher === 'xml' ? request.toolDispatcher : 'auto',
+      render: request.render,
       needsTools: prompt.hasTools,
       needsVision: prompt.hasImages,
     });
