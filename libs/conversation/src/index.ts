@@ -15,7 +15,7 @@ export {
 } from './history.js';
 export { Idempotency, type IdempotentStart } from './idempotency.js';
 export { type ConversationRef, type RunRef } from './keys.js';
-export { type Taken, TenantLimits } from './limits.js';
+export { type Taken, TenantLimits, usageDay } from './limits.js';
 export { connectRedis, loadFunctions, type RedisOptions } from './redis-connection.js';
 export {
   type Decision,

@@ -17,6 +17,8 @@ export interface RouteWish {
   render?: string;
   needsTools: boolean;
   needsVision: boolean;
+  /** The request is for vectors, not for an answer. */
+  needsEmbeddings?: boolean;
 }
 
 export interface PlannedCandidate {
@@ -52,7 +54,10 @@ export function plan(
     wish.model || routing.default_model || entries.find((entry) => entry.models?.[0] !== undefined)?.models?.[0] || '';
   const chains = Object.keys(wish.modelFallbacks).length > 0 ? wish.modelFallbacks : (routing.model_fallbacks ?? {});
   const models = [...new Set([model, ...(chains[model] ?? [])])];
-  const candidates = models.flatMap((one) => entries.map((entry) => planOne(one, entry, wish)));
+  // Who is said to have embeddings comes before those of whom nothing is said.
+  const places =
+    wish.needsEmbeddings === true ? entries.toSorted((a, b) => Number(b.embeddings) - Number(a.embeddings)) : entries;
+  const candidates = models.flatMap((one) => places.map((entry) => planOne(one, entry, wish)));
   return { candidates, warnings };
 }
 
@@ -69,11 +74,20 @@ function planOne(model: string, entry: ProviderEntry, wish: RouteWish): PlannedC
   if (model === '') unusable = 'no model was named and there is no default model';
   else if (entry.models !== undefined && !entry.models.includes(model))
     unusable = `does not serve the model "${model}"`;
+  else if (wish.needsEmbeddings === true && !mayEmbed(entry)) unusable = 'has no embeddings';
   else if (wish.needsVision && !entry.vision) unusable = 'cannot see images';
   else if (wish.toolDispatcher === 'native' && !entry.nativeTools && wish.needsTools)
     unusable = 'has no native tool calls, which the request insists on';
   else if (problem !== undefined && wish.needsTools) unusable = problem;
   return { entry, model, dialect, render: strategy, family, unusable };
+}
+
+/** Of most compatible servers nobody says whether they have embeddings: they are asked, after those that are said to. */
+const mayEmbed = ({ config, kind }: ProviderEntry) => config.embeddings ?? kind.family === 'openai-chat';
+
+/** The same pair, asked for vectors. */
+export function toEmbedder(planned: PlannedCandidate, routing: RoutingConfig): Candidate {
+  return { ...toCandidate(planned, routing), family: 'openai-embeddings', dialect: 'native' };
 }
 
 /** The usable pairs in the form that the failover engine tries. */
