@@ -183,7 +183,7 @@ class Run implements RunHandle {
     this.done = this.#finish(readers, startedAt);
     if (child.pid !== undefined) {
       try {
-        setPriority(child.pid, 5);
+        setPriority(child.pid, 2);
       } catch {
         // already gone
       }
