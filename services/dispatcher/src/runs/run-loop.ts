@@ -5,6 +5,7 @@ import {
   type ConversationMessage,
   type Effect,
   type ModelList,
+  parseExactJson,
   type ToolResults,
   YardError,
 } from '@yardmaster/contracts';
@@ -229,7 +230,7 @@ export class RunLoop {
         step,
         call: call.call,
         name: call.name,
-        arguments: JSON.parse(call.argumentsJson) as unknown,
+        arguments: parseExactJson(call.argumentsJson),
         args_hash: call.argsHash,
       });
     }
@@ -297,7 +298,7 @@ export class RunLoop {
         step,
         call: call.call,
         name: call.name,
-        arguments: JSON.parse(call.argumentsJson) as unknown,
+        arguments: parseExactJson(call.argumentsJson),
         args_hash: call.argsHash,
         expires_at: call.approvalExpiresMs === undefined ? null : new Date(call.approvalExpiresMs).toISOString(),
       });
