@@ -7,6 +7,7 @@ import type {
   ConversationMessage,
   Effect,
   StoredToolCall,
+  ThinkingBlock,
   Tool,
 } from '@yardmaster/contracts';
 import {
@@ -81,11 +82,13 @@ export function interpret(end: ChatEnd, context: AnswerContext): Reading {
   const parsed = readerOf(end.dialect).parseResponse(answer, { tools: context.toolSet, turn: context.step });
   const served = { provider: end.provider, model: end.model, dialect: end.dialect };
   const reasoning = parsed.reasoning === '' ? null : parsed.reasoning;
+  const thinking = thinkingOf(end);
   const asChat = (content: string): ConversationMessage => ({
     type: 'chat',
     role: 'assistant',
     content,
     reasoning_content: reasoning,
+    ...thinking,
     served,
   });
 
@@ -128,6 +131,7 @@ export function interpret(end: ChatEnd, context: AnswerContext): Reading {
       text: parsed.text === '' ? null : parsed.text,
       tool_calls: stored,
       reasoning_content: reasoning,
+      ...thinking,
       served,
     },
     calls,
@@ -136,6 +140,13 @@ export function interpret(end: ChatEnd, context: AnswerContext): Reading {
     // An answer without a mistake ends the rounds of repair.
     repair: decision.action === 'none' ? { rounds: 0, last: undefined } : decision.state,
   };
+}
+
+/** Kept for the model that wrote them, which wants them back with the results of its calls. */
+function thinkingOf(end: ChatEnd): { thinking_blocks?: ThinkingBlock[] } {
+  return end.thinkingBlocksJson === ''
+    ? {}
+    : { thinking_blocks: JSON.parse(end.thinkingBlocksJson) as ThinkingBlock[] };
 }
 
 function pendingOf(call: ParsedToolCall, id: string, context: AnswerContext): PendingCall {

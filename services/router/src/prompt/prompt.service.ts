@@ -99,7 +99,7 @@ export class PromptService {
     // What the provider does not want (reasoning, for most) is left out here, once, and not at every attempt.
     const wire = (item: ConversationMessage) =>
       toWireMessages(candidate, item)
-        .map((message) => messageJson(message, candidate.quirks))
+        .map((message) => (message.thinking_blocks ? JSON.stringify(message) : messageJson(message, candidate.quirks)))
         .join(',');
     const key = `${tenant} ${request.conversationId} ${candidate.provider} ${candidate.model} ${candidate.dialect}`;
     const rendered =

@@ -8,15 +8,28 @@ const xml = new XmlToolDispatcher();
 
 /** One item of the canonical history as messages of the wire, in the dialect of a candidate. */
 export function toWireMessages(
-  candidate: Pick<Candidate, 'provider' | 'model' | 'dialect' | 'kind'>,
+  candidate: Pick<Candidate, 'provider' | 'model' | 'dialect' | 'kind' | 'family'>,
   item: ConversationMessage,
 ): ChatMessage[] {
   const target = { provider: candidate.provider, model: candidate.model };
   // llama.cpp may tokenise contents with special tokens on, whoever wrote them.
   const options = { target, neutraliseEveryRole: candidate.kind === 'llamacpp' };
   if (candidate.dialect !== 'native') return xml.toProviderMessages([item], options).map(plain);
-  const messages = native.toProviderMessages([item], options);
-  return item.type === 'chat' ? messages.map(plain) : messages.map(fromPayload);
+  const messages = native.toProviderMessages([item], options).map(item.type === 'chat' ? plain : fromPayload);
+  return withThinking(candidate, item, messages);
+}
+
+/** Thinking blocks are signed: they go back as they came, to the provider and model that wrote them, and nowhere else. */
+function withThinking(
+  candidate: Pick<Candidate, 'provider' | 'model' | 'family'>,
+  item: ConversationMessage,
+  messages: ChatMessage[],
+): ChatMessage[] {
+  if (candidate.family !== 'anthropic-messages' || item.type === 'tool_results') return messages;
+  const { thinking_blocks: blocks, served } = item;
+  if (blocks === undefined || served?.provider !== candidate.provider || served.model !== candidate.model)
+    return messages;
+  return messages.map((message) => ({ ...message, thinking_blocks: blocks }));
 }
 
 const plain = ({ role, content, reasoning_content }: ProviderMessage): ChatMessage => ({
