@@ -16,6 +16,7 @@ import { messageJson, type ToolChoice, type WireMessage, type WireTool } from '@
 import { promptInstructions, type ToolDefinition, XML_STOP_SEQUENCE } from '@yardmaster/tool-calls';
 import { RouterConfig } from '../config.js';
 import type { Candidate, CutWish, Rendered, Renderer } from '../failover/candidate.js';
+import { HARMONY_CUE, HARMONY_TOKENS, harmonyFront, harmonyItem } from './harmony-prompt.js';
 import { cutTurns } from './cut-turns.js';
 import { toWireMessages } from './wire-messages.js';
 import { HistoryCache, type RenderedItem, renderItem, type StoredItem } from './history-cache.js';
@@ -62,6 +63,7 @@ export class PromptService {
       const rendered = this.render(tenant, request, candidate, history, tail);
       const cut = cutTurns(rendered, wish);
       if (cut === null) return null;
+      if (candidate.family === 'llamacpp-completion') return rawPrompt(request, tools, extras, cut);
       const native = candidate.dialect === 'native';
       const system = [request.system, native ? '' : tools.instructions()].filter((part) => part !== '').join('\n\n');
       const messages: WireMessage[] = [];
@@ -97,10 +99,12 @@ export class PromptService {
     tail: readonly ConversationMessage[],
   ): RenderedItem[] {
     // What the provider does not want (reasoning, for most) is left out here, once, and not at every attempt.
-    const wire = (item: ConversationMessage) =>
-      toWireMessages(candidate, item)
+    const wire = (item: ConversationMessage) => {
+      if (candidate.family === 'llamacpp-completion') return harmonyItem(item, candidate);
+      return toWireMessages(candidate, item)
         .map((message) => (message.thinking_blocks ? JSON.stringify(message) : messageJson(message, candidate.quirks)))
         .join(',');
+    };
     const key = `${tenant} ${request.conversationId} ${candidate.provider} ${candidate.model} ${candidate.dialect}`;
     const rendered =
       request.conversationId === ''
@@ -170,9 +174,26 @@ export class PromptService {
   }
 }
 
+/** The exact text for a model that is driven without a chat template. */
+function rawPrompt(
+  request: ChatRequest,
+  tools: ToolTexts,
+  extras: ReturnType<typeof requestExtras>,
+  cut: { items: readonly RenderedItem[]; turnsCut: number },
+): Rendered {
+  const prompt =
+    harmonyFront(request.system, tools.definitions) + cut.items.map(({ json }) => json).join('') + HARMONY_CUE;
+  return {
+    input: { messages: [], prompt, ...extras, extra: { preserved_tokens: HARMONY_TOKENS } },
+    turnsCut: cut.turnsCut,
+    promptTokens: Math.ceil(prompt.length / 4),
+  };
+}
+
 /** Tools as the API takes them (JSON, '' without any), and as a text model is told of them. */
 interface ToolTexts {
   json: string;
+  definitions: readonly ToolDefinition[];
   instructions(): string;
 }
 
@@ -180,6 +201,7 @@ function toolTexts(definitions: readonly ToolDefinition[], wire: readonly WireTo
   let instructions: string | undefined;
   return {
     json: wire.length === 0 ? '' : JSON.stringify(wire),
+    definitions,
     instructions: () => (instructions ??= promptInstructions(definitions)),
   };
 }

@@ -57,7 +57,8 @@ export function plan(
 function planOne(model: string, entry: ProviderEntry, wish: RouteWish): PlannedCandidate {
   const forced = wish.toolDispatcher !== 'auto' ? wish.toolDispatcher : (entry.config.tool_dispatcher ?? 'auto');
   const native = forced === 'auto' ? entry.nativeTools : forced === 'native';
-  const dialect = native ? 'native' : (entry.config.dialect ?? DEFAULT_TEXT_DIALECT);
+  // Exact text is rendered for Harmony only, and there the text is all there is: no field for tools.
+  const dialect = isRaw(entry) ? 'harmony' : native ? 'native' : (entry.config.dialect ?? DEFAULT_TEXT_DIALECT);
   let unusable: string | undefined;
   if (model === '') unusable = 'no model was named and there is no default model';
   else if (entry.models !== undefined && !entry.models.includes(model))
@@ -77,6 +78,13 @@ export function toEmbedder(planned: PlannedCandidate, routing: RoutingConfig): C
   return { ...toCandidate(planned, routing), family: 'openai-embeddings', dialect: 'native' };
 }
 
+/** Is the model driven by exact text, through llama.cpp's `/completion`? */
+function isRaw({ kind, config, nativeTools }: ProviderEntry): boolean {
+  if (kind.family === 'llamacpp-completion') return true;
+  const isHarmony = config.render?.startsWith('harmony_') === true || config.dialect === 'harmony';
+  return kind.kind === 'llamacpp' && isHarmony && !nativeTools;
+}
+
 /** The usable pairs in the form that the failover engine tries. */
 export function toCandidate({ entry, model, dialect }: PlannedCandidate, routing: RoutingConfig): Candidate {
   const { config, kind } = entry;
@@ -88,7 +96,7 @@ export function toCandidate({ entry, model, dialect }: PlannedCandidate, routing
     kind: kind.kind,
     model,
     dialect,
-    family: kind.family,
+    family: dialect === 'harmony' && isRaw(entry) ? 'llamacpp-completion' : kind.family,
     baseUrl: entry.baseUrl,
     auth: entry.auth,
     keys: entry.keys,
