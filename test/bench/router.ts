@@ -164,13 +164,14 @@ function* compare(found: ReadonlyMap<string, Measured[]>, hasPeer: boolean): Gen
   yield row('router cpu@32', 'ms/req', of('nats whole', own), cpuOfPeer('whole'), ['<=', 0.4]);
   yield row('router throughput@32', '1/s', of('nats whole', rate), of('peer whole', rate), ['>=', 2.5]);
   yield row('router cpu of a 50-chunk stream', 'ms/req', of('nats chunks', own), cpuOfPeer('chunks'), ['<=', 0.4]);
-  yield row(
-  yield { bench: 'router', metric: 'http p50@1', value: of('http one', ({ p50 }) => p50), unit: 'ms', ...(hasPeer && { against: `portkey ${of('peer one', ({ p50 }) => p50).toPrecision(3)}` }) };
-    'ms',
-    of('http one', ({ p50 }) => p50),
-    of('peer one', ({ p50 }) => p50),
-    ['<=', 1],
-  );
+  const peerP50 = of('peer one', ({ p50 }) => p50);
+  yield {
+    bench: 'router',
+    metric: 'http p50@1',
+    value: of('http one', ({ p50 }) => p50),
+    unit: 'ms',
+    ...(hasPeer && { against: `portkey ${peerP50.toPrecision(3)}` }),
+  };
   for (const name of ['api', 'router', 'nats']) {
     yield {
       bench: 'router',

@@ -1,4 +1,4 @@
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { request as httpRequest } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,6 +7,7 @@ import { Bus, ensureTopology, HandBack } from '@yardmaster/bus';
 import {
   apiKeyEntryName,
   BUCKETS,
+  ERROR_CATALOGUE,
   messages,
   mintApiKey,
   newId,
@@ -36,7 +37,6 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { ApiModule } from './api.module.js';
 import { ApiConfig } from './config.js';
 import { createApi, listen } from './http/application.js';
-import { ERROR_CATALOGUE } from './errors/error-catalogue.js';
 import type { FeedEvent } from './runs/run-feed.js';
 
 @Module({})
@@ -67,10 +67,11 @@ async function startApi(env: Record<string, string> = {}) {
   const bus = await Bus.connect({ url: servers.natsUrl, user, pass });
   const log = createLogger('api', 'silent');
   const health = new Health('api');
-  const file = join(mkdtempSync(join(tmpdir(), 'yardmaster-api-')), 'config.yaml');
+  const folder = mkdtempSync(join(tmpdir(), 'yardmaster-api-'));
+  const file = join(folder, 'config.yaml');
   writeFileSync(file, CONFIG);
   const redis = new URL(servers.redis.urlFor('api'));
-  const secret = join(mkdtempSync(join(tmpdir(), 'yardmaster-api-')), 'redis');
+  const secret = join(folder, 'redis');
   writeFileSync(secret, redis.password);
   const config = loadConfig(ApiConfig, {
     YM_API_PORT: '0',
@@ -111,6 +112,7 @@ async function startApi(env: Record<string, string> = {}) {
       await app.close();
       for (const close of closers) await close();
       await bus.close();
+      rmSync(folder, { recursive: true, force: true });
     },
   };
   replicas.push(replica);
@@ -908,6 +910,17 @@ test('the model agent:<name> is a run of that agent', async () => {
   });
   const { runs } = jobs;
   expect((await store.getRun(acme, runs[0]!)).agent).toBe('coder');
+});
+
+test('a completion that its client repeats is one run, and is not repeated once there is a run', async () => {
+  workOnRuns();
+  const body = { model: 'agent:coder', messages: [{ role: 'user', content: 'just once' }] };
+  const ask = (retries: number) =>
+    call('POST', '/v1/chat/completions', body, { headers: { 'x-stainless-retry-count': String(retries) } });
+  const first = await ask(0);
+  expect([first.status, first.headers.get('x-should-retry')]).toEqual([200, 'false']);
+  expect((await ask(1)).body.run_id).toBe(first.body.run_id);
+  expect((await ask(0)).body.run_id).not.toBe(first.body.run_id);
 });
 
 test('a tenant may be limited to a rate', async () => {

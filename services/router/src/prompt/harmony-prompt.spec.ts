@@ -18,12 +18,11 @@ const calls = (text: string) => ({
 
 describe('the prompt of a model that is driven by exact text', () => {
   it('begins with the same bytes for the same system text and tools', () => {
-    const front = harmonyFront('Be brief.', [look]);
-    expect(front).toBe(harmonyFront('Be brief.', [look]));
+    const front = harmonyFront('Be brief.', '# Tools');
+    expect(front).toBe(harmonyFront('Be brief.', '# Tools'));
     expect(front).toMatch(/^<\|start\|>system<\|message\|>You are ChatGPT/);
-    expect(front).toContain('# Instructions\n\nBe brief.');
-    expect(front).toContain('type look = (_: {');
-    expect(harmonyFront('', [])).not.toContain('developer');
+    expect(front).toContain('<|start|>developer<|message|># Instructions\n\nBe brief.\n\n# Tools<|end|>');
+    expect(harmonyFront('', '')).not.toContain('developer');
   });
 
   it('shows calls in the form in which the model writes them, so that they read back the same', () => {

@@ -1,7 +1,6 @@
 import type { ConversationMessage, ContentPart } from '@yardmaster/contracts';
 import { UnsendableRequest } from '@yardmaster/llm-wire';
-import { type ToolDefinition } from '@yardmaster/tool-calls';
-import { catalogueOf, createRenderer } from '@yardmaster/tool-render';
+import { createRenderer } from '@yardmaster/tool-render';
 
 const renderer = createRenderer({ strategy: 'harmony_upfront' });
 
@@ -19,8 +18,8 @@ export const HARMONY_TOKENS = [
   '<|call|>',
 ] as const;
 
-/** What stands before the conversation: the same bytes for the same system text and tools, so no date. */
-export function harmonyFront(system: string, tools: readonly ToolDefinition[]): string {
+/** What stands before the conversation: the same bytes for the same system text and tools (drawn already), so no date. */
+export function harmonyFront(system: string, tools: string): string {
   const lines = [
     'You are ChatGPT, a large language model trained by OpenAI.',
     'Knowledge cutoff: 2024-06',
@@ -28,17 +27,11 @@ export function harmonyFront(system: string, tools: readonly ToolDefinition[]): 
     'Reasoning: medium',
     '',
     '# Valid channels: analysis, commentary, final. Channel must be included for every message.',
-    ...(tools.length === 0 ? [] : ["Calls to these tools must go to the commentary channel: 'functions'."]),
+    ...(tools === '' ? [] : ["Calls to these tools must go to the commentary channel: 'functions'."]),
   ];
+  const sections = [system === '' ? '' : `# Instructions\n\n${system}`, tools].filter((text) => text !== '');
   const front = `<|start|>system<|message|>${lines.join('\n')}<|end|>`;
-  if (system === '' && tools.length === 0) return front;
-  const shown = tools.map(({ name, description, parameters }) => ({
-    name,
-    description: description ?? '',
-    parameters: parameters ?? null,
-  }));
-  const developer = createRenderer({ strategy: 'harmony_upfront', instructions: system === '' ? null : system });
-  return front + developer.initialRender(catalogueOf(shown)).segments.join('');
+  return sections.length === 0 ? front : `${front}<|start|>developer<|message|>${sections.join('\n\n')}<|end|>`;
 }
 
 /** One item of the canonical history as gpt-oss writes and reads it. Throws UnsendableRequest for images. */

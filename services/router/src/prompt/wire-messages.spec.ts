@@ -1,6 +1,9 @@
-import type { AssistantToolCalls } from '@yardmaster/contracts';
+import type { AssistantToolCalls, ConversationMessage } from '@yardmaster/contracts';
 import { describe, expect, it } from 'vitest';
 import { toWireMessages } from './wire-messages.js';
+
+const wire = (candidate: Parameters<typeof toWireMessages>[0], item: ConversationMessage) =>
+  toWireMessages(candidate, { item, references: new Map() });
 
 const claude = {
   provider: 'claude',
@@ -23,10 +26,10 @@ const turn: AssistantToolCalls = {
 
 describe('thinking blocks', () => {
   it('go back unchanged to the provider and model that wrote them', () => {
-    expect(toWireMessages(claude, turn)).toMatchObject([
+    expect(wire(claude, turn)).toMatchObject([
       { role: 'assistant', thinking_blocks: turn.thinking_blocks, tool_calls: [{ id: 'c1' }] },
     ]);
-    expect(toWireMessages(claude, { ...turn, type: 'chat', role: 'assistant', content: 'so' } as never)).toMatchObject([
+    expect(wire(claude, { ...turn, type: 'chat', role: 'assistant', content: 'so' } as never)).toMatchObject([
       { role: 'assistant', content: 'so', thinking_blocks: turn.thinking_blocks },
     ]);
   });
@@ -37,11 +40,11 @@ describe('thinking blocks', () => {
     ['another family', { ...claude, family: 'openai-chat' as const }],
     ['a model that calls in text', { ...claude, dialect: 'hermes' }],
   ])('are left out for %s', (_who, candidate) => {
-    expect(JSON.stringify(toWireMessages(candidate, turn))).not.toContain('sig');
+    expect(JSON.stringify(wire(candidate, turn))).not.toContain('sig');
   });
 
   it('are left out when nobody knows who wrote them', () => {
     const { served: _served, ...unsigned } = turn;
-    expect(JSON.stringify(toWireMessages(claude, unsigned))).not.toContain('sig');
+    expect(JSON.stringify(wire(claude, unsigned))).not.toContain('sig');
   });
 });
