@@ -1,4 +1,4 @@
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { request as httpRequest } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -67,10 +67,11 @@ async function startApi(env: Record<string, string> = {}) {
   const bus = await Bus.connect({ url: servers.natsUrl, user, pass });
   const log = createLogger('api', 'silent');
   const health = new Health('api');
-  const file = join(mkdtempSync(join(tmpdir(), 'yardmaster-api-')), 'config.yaml');
+  const folder = mkdtempSync(join(tmpdir(), 'yardmaster-api-'));
+  const file = join(folder, 'config.yaml');
   writeFileSync(file, CONFIG);
   const redis = new URL(servers.redis.urlFor('api'));
-  const secret = join(mkdtempSync(join(tmpdir(), 'yardmaster-api-')), 'redis');
+  const secret = join(folder, 'redis');
   writeFileSync(secret, redis.password);
   const config = loadConfig(ApiConfig, {
     YM_API_PORT: '0',
@@ -111,6 +112,7 @@ async function startApi(env: Record<string, string> = {}) {
       await app.close();
       for (const close of closers) await close();
       await bus.close();
+      rmSync(folder, { recursive: true, force: true });
     },
   };
   replicas.push(replica);

@@ -10,7 +10,7 @@ import { FailoverState } from '../providers/failover-state.js';
 import { ProviderDirectory } from '../providers/provider-directory.js';
 import { toCandidate } from '../routing/candidates.js';
 import { FrameSender } from './frame-sender.js';
-import { toChatEnd, toUsage } from './wire-result.js';
+import { toChatEnd } from './wire-result.js';
 
 /** Gets one request answered and streams the answer back. */
 @Injectable()
@@ -35,6 +35,7 @@ export class ChatService {
       ),
       toolDispatcher:
         request.toolDispatcher === 'native' || request.toolDispatcher === 'xml' ? request.toolDispatcher : 'auto',
+      render: request.render,
       needsTools: prompt.hasTools,
       needsVision: prompt.hasImages,
     });
@@ -83,17 +84,15 @@ export class ChatService {
           });
           break;
         case 'usage':
-          sender.frame({ kind: { case: 'usage', value: toUsage(frame.usage, frame.costUsd) } });
-          break;
+          break; // stands in the end frame
         case 'attempt_reset':
-          sender.drop();
-          sender.frame({ kind: { case: 'attemptReset', value: { reason: frame.reason } } });
+          sender.reset({ kind: { case: 'attemptReset', value: { reason: frame.reason } } });
           break;
         case 'error':
-          sender.flush();
+          sender.drop();
           throw frame.error;
         case 'end':
-          sender.frame({ kind: { case: 'end', value: toChatEnd(frame.result) } });
+          sender.end({ kind: { case: 'end', value: toChatEnd(frame.result) } });
           break;
       }
     }

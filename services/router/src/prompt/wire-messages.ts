@@ -2,21 +2,28 @@ import type { ConversationMessage } from '@yardmaster/contracts';
 import type { ChatMessage } from '@yardmaster/llm-wire';
 import { NativeToolDispatcher, type ProviderMessage, XmlToolDispatcher } from '@yardmaster/tool-calls';
 import type { Candidate } from '../failover/candidate.js';
+import type { ShownItem } from './shown-history.js';
 
 const native = new NativeToolDispatcher();
 const xml = new XmlToolDispatcher();
 
-/** One item of the canonical history as messages of the wire, in the dialect of a candidate. */
+/** One item of the history, drawn in the strategy of a candidate, as messages of the wire, in the dialect of a candidate. */
 export function toWireMessages(
   candidate: Pick<Candidate, 'provider' | 'model' | 'dialect' | 'kind'>,
-  item: ConversationMessage,
+  { item, references }: ShownItem,
 ): ChatMessage[] {
   const target = { provider: candidate.provider, model: candidate.model };
   // llama.cpp may tokenise contents with special tokens on, whoever wrote them.
   const options = { target, neutraliseEveryRole: candidate.kind === 'llamacpp' };
   if (candidate.dialect !== 'native') return xml.toProviderMessages([item], options).map(plain);
   const messages = native.toProviderMessages([item], options);
-  return item.type === 'chat' ? messages.map(plain) : messages.map(fromPayload);
+  const wire = messages.map(item.type === 'chat' ? plain : fromPayload);
+  return references.size === 0 ? wire : wire.map((message) => withReferences(message, references));
+}
+
+function withReferences(message: ChatMessage, references: ShownItem['references']): ChatMessage {
+  const names = references.get(message.tool_call_id ?? '');
+  return names === undefined ? message : { ...message, tool_references: [...names] };
 }
 
 const plain = ({ role, content, reasoning_content }: ProviderMessage): ChatMessage => ({

@@ -168,10 +168,12 @@ async function jetStream(patient: Patient): Promise<string> {
 }
 
 async function streams(patient: Patient): Promise<string> {
+  const { services } = await patient.localStack();
+  const executors = BUILT_IN_EXECUTORS.filter((kind) => Object.hasOwn(services, `executor-${kind}`));
   const there = new Set((await patient.streams()).map(({ name }) => name));
   const wanted = [
     ...Object.values(STREAMS).map(({ name }) => name),
-    ...BUILT_IN_EXECUTORS.map(toolStream),
+    ...executors.map(toolStream),
     ...Object.values(BUCKETS).map((bucket) => `KV_${bucket}`),
   ];
   const missing = wanted.filter((name) => !there.has(name));

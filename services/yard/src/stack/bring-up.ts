@@ -1,7 +1,8 @@
+import { existsSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { join } from 'node:path';
+import { delimiter, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { YardError } from '@yardmaster/contracts';
+import { BUILT_IN_EXECUTORS, YardError } from '@yardmaster/contracts';
 import { type Script, startModel } from '@yardmaster/local-stack';
 import { CHECKOUT, isBuilt, type StackFile, stackFile, stackIn } from './checkout.js';
 import { EXIT } from '../exit-codes.js';
@@ -48,6 +49,13 @@ function isFree(port: number): Promise<boolean> {
   });
 }
 
+/** Commands run in a sandbox or not at all. */
+function findSandbox(): boolean {
+  const named = process.env['YM_BWRAP'];
+  if (named !== undefined && named !== '') return existsSync(named);
+  return (process.env['PATH'] ?? '').split(delimiter).some((folder) => existsSync(join(folder, 'bwrap')));
+}
+
 /** Finds a model and starts everything. */
 export async function bringUp(options: BringUpOptions): Promise<RunningStack> {
   if (!isBuilt()) throw new StackError('the services are not built: run "npm run build" first', 1);
@@ -65,9 +73,16 @@ export async function bringUp(options: BringUpOptions): Promise<RunningStack> {
     demo = await startModel({ chunkDelayMs: 15, script: oneFailure() });
     return { url: demo.url };
   }).catch((error: Error) => Promise.reject(new StackError(error.message, 2)));
+  const shell = findSandbox();
+  if (!shell) {
+    const why = process.platform === 'linux' ? 'was not found' : `does not exist on ${process.platform}`;
+    const words = `the shell tool is off: bubblewrap (bwrap) ${why}; everything else works`;
+    options.onProgress({ what: 'executor-shell', state: 'note', words });
+  }
   try {
     const stack = await LocalStack.start({
       model,
+      executors: shell ? BUILT_IN_EXECUTORS : BUILT_IN_EXECUTORS.filter((kind) => kind !== 'shell'),
       apiPort,
       graceMs: GRACE_MS,
       ...(options.signal === undefined ? {} : { signal: options.signal }),

@@ -46,6 +46,9 @@ export const DEFAULT_API_PORT = 4400;
 /** The tenant of local stacks. */
 export const DEMO_TENANT = 'demo';
 
+/** Names of the services, in the order in which they come up. */
+export const serviceNames = () => SERVICES.map(({ name }) => name);
+
 /** Which services have a Redis login, and the order in which they come up: who is asked before who asks. */
 const SERVICES: readonly { name: string; redis: boolean; executor?: string }[] = [
   { name: 'registry', redis: false },
@@ -147,8 +150,9 @@ export class LocalStack {
   }
 
   private async startServices(): Promise<void> {
+    const kinds = this.options.executors ?? BUILT_IN_EXECUTORS;
     await Promise.all(
-      SERVICES.flatMap((service) =>
+      SERVICES.filter(({ executor }) => executor === undefined || kinds.includes(executor)).flatMap((service) =>
         Array.from({ length: this.options.replicas?.[service.name] ?? 1 }, (_, index) =>
           this.startService(service, index),
         ),
@@ -180,6 +184,13 @@ export class LocalStack {
     });
     this.processes.set(name, child);
     await child.start(READY_MS);
+  }
+
+  /** The variables that another process of this service needs to join the stack. */
+  environmentOf(name: string): NodeJS.ProcessEnv {
+    const service = SERVICES.find((candidate) => candidate.name === name);
+    if (service === undefined) throw new Error(`there is no service "${name}"`);
+    return this.environment(service, 1);
   }
 
   private environment(service: (typeof SERVICES)[number], index: number): NodeJS.ProcessEnv {

@@ -175,6 +175,8 @@ export const ModelListSchema: GenMessage<ModelList> = /*@__PURE__*/
   messageDesc(file_yardmaster_router_v1_router, 1);
 
 /**
+ * One piece of an answer. An answer that is complete before anything was sent is its end frame alone.
+ *
  * @generated from message yardmaster.router.v1.ChatFrame
  */
 export type ChatFrame = Message<"yardmaster.router.v1.ChatFrame"> & {
