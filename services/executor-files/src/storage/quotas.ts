@@ -31,7 +31,7 @@ export class Quotas {
     private readonly now = () => performance.now(),
   ) {}
 
-  /** Counts a growth (or, with negative numbers, what becomes free). Throws `quota` when it does not fit. */
+  /** Counts what is going to be written. Throws `quota` when it does not fit; what shrinks always fits. */
   async take(tenant: string, bytes: number, files: number): Promise<void> {
     if (this.limits.bytes === 0 && this.limits.files === 0) return;
     const usage = await this.#of(tenant);
@@ -41,6 +41,14 @@ export class Quotas {
     if (what !== undefined) throw what;
     usage.bytes += bytes;
     usage.files += files;
+  }
+
+  /** Counts what became free, or was not written after all. */
+  give(tenant: string, bytes: number, files: number): void {
+    const usage = this.#usage.get(tenant);
+    if (usage === undefined) return;
+    usage.bytes -= bytes;
+    usage.files -= files;
   }
 
   async #of(tenant: string): Promise<Usage> {

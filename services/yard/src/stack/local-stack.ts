@@ -79,6 +79,7 @@ export class LocalStack {
     const state = options.state ?? stateFolder();
     for (const folder of ['data', 'logs', 'secrets', 'workspaces'])
       mkdirSync(join(state, folder), { recursive: true, mode: 0o700 });
+    rmSync(join(state, LAST_STACK), { force: true });
     const kinds = options.executors ?? BUILT_IN_EXECUTORS;
     const began = performance.now();
     const [nats, redis] = await Promise.all([
