@@ -1,4 +1,4 @@
-// The executor of the fault scenarios: its tools leave `start <call>` and `done <call>` lines in a file outside every
+// The executor of the fault scenarios: its tools leave `start <call> <time>` and `done <call> <time>` lines in a file outside every
 // sandbox, so that what was really executed can be counted.
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -16,11 +16,11 @@ const log = env('FAULT_EFFECTS');
 /** Between the two lines of a call: the place at which an executor can die in the middle of a command. */
 async function logged(tool: string, context: ToolContext, between: () => Promise<void> | void): Promise<string> {
   const call = `${context.runId}/${context.callId}`;
-  appendFileSync(log, `start ${call} ${tool}\n`);
+  appendFileSync(log, `start ${call} ${Date.now()} ${tool}\n`);
   failpoint('executor.command.running');
   await between();
   const output = `${tool} ${randomBytes(4).toString('hex')}`;
-  appendFileSync(log, `done ${call} ${output}\n`);
+  appendFileSync(log, `done ${call} ${Date.now()} ${output}\n`);
   return output;
 }
 

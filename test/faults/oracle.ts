@@ -70,6 +70,8 @@ export async function violations(
   } finally {
     redis.disconnect();
   }
+  const refused = rig.model.seen.filter(({ status }) => status === 400).length;
+  if (refused > 0) wrong.push(`U1 the model refused ${refused} requests as malformed`);
   wrong.push(...doubleStarts(rig));
   wrong.push(...(await streams(rig, expected)));
   wrong.push(...rig.unexpectedDeaths.map((death) => `U6 ${death}`));

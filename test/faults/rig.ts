@@ -55,6 +55,8 @@ export interface Touched {
 export interface Effect {
   kind: 'start' | 'done';
   call: string;
+  /** Milliseconds since the epoch. */
+  at: number;
   /** With `start` the tool, with `done` what it answered. */
   text: string;
 }
@@ -71,6 +73,7 @@ export type Script = (request: {
 
 /** One request to the model for a task. */
 export interface Asked {
+  /** Milliseconds since the epoch. */
   at: number;
   results: number;
 }
@@ -281,22 +284,29 @@ export class Rig {
   async fall<T>(failpoint: string, begin: () => Promise<T>): Promise<{ task: T; at: number; name: string }> {
     const service = failpoint.slice(0, failpoint.indexOf('.'));
     const name = this.processesOf(service)[0]!;
+    // A call of the others can last for long: without them it is the armed executor that gets the first one.
+    const others = service === 'executor' ? this.processesOf(service).slice(1) : [];
+    for (const other of others) await this.executors.get(other)!.stop(5_000);
     const before = this.deaths.length;
     await this.restart(name, { YM_FAILPOINT: failpoint });
     this.expectDeath(name);
-    const died = () => this.deaths.slice(before).find((death) => death.name === name);
+    const died = async () => {
+      const death = this.deaths.slice(before).find((each) => each.name === name);
+      if (death !== undefined) for (const other of others.splice(0)) await this.startExecutor(other);
+      return death;
+    };
     for (let tries = 0; tries < 30; tries++) {
       const task = await begin();
       const run = (task as { id?: string }).id;
       for (;;) {
-        const death = died();
+        const death = await died();
         if (death !== undefined) return { task, at: death.at, name };
         if (run !== undefined && TERMINAL.includes((await this.get(run)).state)) break;
         await sleep(20);
       }
       // Its death may be noticed after the run of somebody else has ended; one of ours it would have broken off.
       await sleep(50);
-      const death = died();
+      const death = await died();
       if (death !== undefined) return { task, at: death.at, name };
     }
     throw new Error(`no run got to ${failpoint} in ${name}`);
@@ -311,7 +321,7 @@ export class Rig {
     const results = since.filter((message) => message.role === 'tool');
     const asked = this.asks.get(tag) ?? [];
     this.asks.set(tag, asked);
-    asked.push({ at: performance.now(), results: results.length });
+    asked.push({ at: Date.now(), results: results.length });
     const script = this.scripts.get(tag);
     if (script === undefined) return { text: 'done' };
     return script({ messages: since, last: since.at(-1)!, results, n: asked.length });
@@ -499,9 +509,9 @@ export class Rig {
     return readFileSync(this.effectsFile, 'utf8')
       .split('\n')
       .flatMap((line) => {
-        const [, kind, call, text] = /^(start|done) (\S+) (.*)$/.exec(line) ?? [];
+        const [, kind, call, at, text] = /^(start|done) (\S+) (\d+) (.*)$/.exec(line) ?? [];
         return kind && call && (run === undefined || call.startsWith(`${run}/`))
-          ? [{ kind: kind as Effect['kind'], call, text: text ?? '' }]
+          ? [{ kind: kind as Effect['kind'], call, at: Number(at), text: text ?? '' }]
           : [];
       });
   }

@@ -6,9 +6,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { quiet, violations } from './oracle.ts';
 import { Rig } from './rig.ts';
 import { type Scenario, Skip } from './scenario.ts';
+import { approvals } from './scenarios/approvals.ts';
+import { cancel } from './scenarios/cancel.ts';
 import { failpoints } from './scenarios/failpoints.ts';
+import { ownership } from './scenarios/ownership.ts';
+import { stores } from './scenarios/stores.ts';
 
-const SCENARIOS: Record<string, Scenario> = { ...failpoints };
+const SCENARIOS: Record<string, Scenario> = { ...failpoints, ...stores, ...ownership, ...cancel, ...approvals };
 
 interface Case {
   id: string;
