@@ -3,7 +3,9 @@ export * from './api-key.js';
 export * from './built-in-tools.js';
 export * from './catalogue.js';
 export * from './conversation-message.js';
+export * from './error-catalogue.js';
 export * from './ids.js';
+export * from './tenant-quota.js';
 export * from './yard-error.js';
 export {
   type Empty,

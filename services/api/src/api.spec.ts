@@ -1,4 +1,4 @@
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { request as httpRequest } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,6 +7,7 @@ import { Bus, ensureTopology, HandBack } from '@yardmaster/bus';
 import {
   apiKeyEntryName,
   BUCKETS,
+  ERROR_CATALOGUE,
   messages,
   mintApiKey,
   newId,
@@ -19,7 +20,7 @@ import {
   tenantId,
   YardError,
 } from '@yardmaster/contracts';
-import { connectRedis, ConversationStore, loadFunctions } from '@yardmaster/conversation';
+import { connectRedis, ConversationStore, loadFunctions, usageDay } from '@yardmaster/conversation';
 import {
   BUS,
   createLogger,
@@ -36,7 +37,6 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { ApiModule } from './api.module.js';
 import { ApiConfig } from './config.js';
 import { createApi, listen } from './http/application.js';
-import { ERROR_CATALOGUE } from './errors/error-catalogue.js';
 import type { FeedEvent } from './runs/run-feed.js';
 
 @Module({})
@@ -67,10 +67,11 @@ async function startApi(env: Record<string, string> = {}) {
   const bus = await Bus.connect({ url: servers.natsUrl, user, pass });
   const log = createLogger('api', 'silent');
   const health = new Health('api');
-  const file = join(mkdtempSync(join(tmpdir(), 'yardmaster-api-')), 'config.yaml');
+  const folder = mkdtempSync(join(tmpdir(), 'yardmaster-api-'));
+  const file = join(folder, 'config.yaml');
   writeFileSync(file, CONFIG);
   const redis = new URL(servers.redis.urlFor('api'));
-  const secret = join(mkdtempSync(join(tmpdir(), 'yardmaster-api-')), 'redis');
+  const secret = join(folder, 'redis');
   writeFileSync(secret, redis.password);
   const config = loadConfig(ApiConfig, {
     YM_API_PORT: '0',
@@ -111,6 +112,7 @@ async function startApi(env: Record<string, string> = {}) {
       await app.close();
       for (const close of closers) await close();
       await bus.close();
+      rmSync(folder, { recursive: true, force: true });
     },
   };
   replicas.push(replica);
@@ -207,6 +209,9 @@ afterAll(async () => {
   await servers.stop();
 });
 
+/** A machine with other work to do takes its time. */
+const poll = <T>(get: () => T) => expect.poll(get, { timeout: 20_000, interval: 20 });
+
 // Answers are read as by a caller who has no types of ours.
 // eslint-disable-next-line @typescript-eslint/no-explicit-any
 type Answered = any;
@@ -241,7 +246,7 @@ afterEach(async () => {
 });
 
 /** Plays the dispatcher for every run: a fixed number of steps, then the end. */
-function workOnRuns(options: { steps?: number; deltas?: string[]; gapMs?: number } = {}) {
+function workOnRuns(options: { steps?: number; deltas?: string[]; gapMs?: number; hold?: Promise<unknown> } = {}) {
   const runs: string[] = [];
   const work = worker.work(
     Runs.work,
@@ -263,9 +268,14 @@ function workOnRuns(options: { steps?: number; deltas?: string[]; gapMs?: number
           atMs: BigInt(Date.now()),
           dataJson: JSON.stringify(data),
         };
-        sequence = await worker.append(subjects.event(tenant, ref.run), messages.events, { events: [event] }, {
-          expectedLastSubjectSequence: sequence,
-        });
+        sequence = await worker.append(
+          subjects.event(tenant, ref.run),
+          messages.events,
+          { events: [event] },
+          {
+            expectedLastSubjectSequence: sequence,
+          },
+        );
       };
       await emit('run.started');
       let seq = held.seq;
@@ -287,6 +297,7 @@ function workOnRuns(options: { steps?: number; deltas?: string[]; gapMs?: number
           });
           offset += text.length;
         }
+        await options.hold;
         if (options.gapMs) await new Promise((resolve) => setTimeout(resolve, options.gapMs));
       }
       const output = options.deltas?.join('').slice(0, 100) ?? 'done';
@@ -311,7 +322,10 @@ function workOnRuns(options: { steps?: number; deltas?: string[]; gapMs?: number
 }
 
 /** Reads a stream until it ends, or until `stop` says so. */
-async function readEvents(path: string, options: CallOptions & { stop?: (events: FeedEvent[]) => boolean } = {}) {
+async function readEvents(
+  path: string,
+  options: CallOptions & { stop?: (events: FeedEvent[]) => boolean; onOpen?: () => void } = {},
+) {
   const response = await fetch(replicas[options.replica ?? 0]!.url + path, {
     headers: { authorization: `Bearer ${options.key ?? acmeKey}`, accept: 'text/event-stream', ...options.headers },
   });
@@ -320,6 +334,7 @@ async function readEvents(path: string, options: CallOptions & { stop?: (events:
   if (response.status !== 200) return { status: response.status, events, text, headers: response.headers };
   const decoder = new TextDecoder();
   let rest = '';
+  options.onOpen?.();
   for await (const chunk of response.body!) {
     const frames = (rest + decoder.decode(chunk as Uint8Array, { stream: true })).split('\n\n');
     rest = frames.pop()!;
@@ -349,7 +364,7 @@ test('a run is recorded and queued, and can be read and listed', async () => {
     conversationId: record.conversation,
   });
   const jobs = workOnRuns();
-  await expect.poll(async () => (await call('GET', `/v1/runs/${started.body.id}`)).body.state).toBe('completed');
+  await poll(async () => (await call('GET', `/v1/runs/${started.body.id}`)).body.state).toBe('completed');
   await jobs.stop();
   const history = await call('GET', `/v1/conversations/${started.body.conversation_id}/messages`);
   expect(history.body.items.map(({ seq, role }: { seq: number; role: string }) => [seq, role])).toEqual([
@@ -424,7 +439,7 @@ test('a conversation that is not there is a 404, the same as another tenant’s'
   }
   expect((await call('GET', `/v1/runs/${run.id}`)).body.state).toBe('queued');
   const jobs = workOnRuns();
-  await expect.poll(async () => (await call('GET', `/v1/runs/${run.id}`)).body.state).toBe('completed');
+  await poll(async () => (await call('GET', `/v1/runs/${run.id}`)).body.state).toBe('completed');
   await jobs.stop();
 });
 
@@ -442,7 +457,7 @@ test('the same Idempotency-Key gets the same run from any replica, another body 
     answers[0]!.body.id,
   ]);
   const jobs = workOnRuns();
-  await expect.poll(async () => (await call('GET', `/v1/runs/${answers[0]!.body.id}`)).body.state).toBe('completed');
+  await poll(async () => (await call('GET', `/v1/runs/${answers[0]!.body.id}`)).body.state).toBe('completed');
   await jobs.stop();
   expect(jobs.runs.filter((run) => run === answers[0]!.body.id)).toHaveLength(1);
 });
@@ -450,13 +465,13 @@ test('the same Idempotency-Key gets the same run from any replica, another body 
 test('what the queue refuses waits in the tenant’s list', async () => {
   const tenant = tenantId('crowd');
   const key = await makeKey(tenant, [...ROLES]);
-  await expect.poll(async () => (await call('GET', '/v1/me', undefined, { key })).status).toBe(200);
+  await poll(async () => (await call('GET', '/v1/me', undefined, { key })).status).toBe(200);
   const made = [];
   for (let i = 0; i < 18; i++) made.push((await call('POST', '/v1/runs', { input: 'x' }, { key })).status);
   expect(new Set(made)).toEqual(new Set([201]));
   expect(await store.admission.count(tenant)).toBe(2);
   const jobs = workOnRuns();
-  await expect.poll(async () => (await store.countRuns(tenant)).completed).toBe(16);
+  await poll(async () => (await store.countRuns(tenant)).completed).toBe(16);
   await jobs.stop();
 });
 
@@ -469,7 +484,7 @@ test('one conversation has one run: reject refuses, interrupt cancels', async ()
   const third = (await call('POST', '/v1/runs', { input: 'd', conversation_id, on_busy: 'interrupt' })).body;
   expect((await call('GET', `/v1/runs/${first.id}`)).body.state).toBe('cancelling');
   const jobs = workOnRuns();
-  await expect.poll(async () => (await call('GET', `/v1/runs/${second.id}`)).body.state).toBe('completed');
+  await poll(async () => (await call('GET', `/v1/runs/${second.id}`)).body.state).toBe('completed');
   await jobs.stop();
   expect((await call('GET', `/v1/runs/${first.id}`)).body.state).toBe('cancelled');
   expect(jobs.runs).toEqual([first.id, third.id, second.id]);
@@ -527,14 +542,27 @@ test('twenty readers that leave and come back elsewhere see every event once', a
 
 test('text comes as it is written, and who joins later is told what was written so far', async () => {
   const run = (await call('POST', '/v1/runs', { input: 'a' })).body;
-  const early = readEvents(`/v1/runs/${run.id}/events`);
-  await new Promise((resolve) => setTimeout(resolve, 100));
-  const jobs = workOnRuns({ deltas: ['Hello ', 'world'], gapMs: 3_000 });
-  await new Promise((resolve) => setTimeout(resolve, 1_000));
-  const late = await readEvents(`/v1/runs/${run.id}/events`, { headers: { 'last-event-id': '2' } });
-  await jobs.stop();
   const texts = (events: FeedEvent[], type: string) =>
     events.filter((event) => event.type === type).map(({ data }) => data['text']);
+  let release: (() => void) | undefined;
+  const hold = new Promise<void>((resolve) => (release = resolve));
+  let written: (() => void) | undefined;
+  const bothWritten = new Promise<void>((resolve) => (written = resolve));
+  const early = readEvents(`/v1/runs/${run.id}/events`, {
+    onOpen: () => workOnRuns({ deltas: ['Hello ', 'world'], hold }),
+    stop(events) {
+      if (texts(events, 'message.delta').length === 2) written!();
+      return false;
+    },
+  });
+  await bothWritten;
+  const late = await readEvents(`/v1/runs/${run.id}/events`, {
+    headers: { 'last-event-id': '2' },
+    stop(events) {
+      if (texts(events, 'message.partial').length === 1) setTimeout(release!, 500);
+      return false;
+    },
+  });
   expect(texts((await early).events, 'message.delta')).toEqual(['Hello ', 'world']);
   expect(texts(late.events, 'message.partial')).toEqual(['Hello world']);
   expect(ids(late.events)).toEqual([3]);
@@ -616,7 +644,7 @@ test('approvals are listed with what they are about, and decided once', async ()
     { slots: 4, ackWaitMs: 2_000 },
   );
   jobs.push(work);
-  await expect.poll(async () => (await call('GET', `/v1/runs/${run.id}`)).body.state).toBe('waiting_approval');
+  await poll(async () => (await call('GET', `/v1/runs/${run.id}`)).body.state).toBe('waiting_approval');
   const list = await call('GET', `/v1/runs/${run.id}/approvals`);
   expect(list.body.items).toMatchObject([
     { call: '1-0', tool: 'effect', arguments: { x: 1 }, args_hash: hash, state: 'waiting' },
@@ -624,7 +652,7 @@ test('approvals are listed with what they are about, and decided once', async ()
   const url = `/v1/runs/${run.id}/approvals/1-0`;
   expect((await call('POST', url, { decision: 'approve', args_hash: 'cd'.repeat(32) })).status).toBe(409);
   expect((await call('POST', url, { decision: 'approve', args_hash: hash })).body.state).toBe('approved');
-  await expect.poll(async () => (await call('GET', `/v1/runs/${run.id}`)).body.state).toBe('completed');
+  await poll(async () => (await call('GET', `/v1/runs/${run.id}`)).body.state).toBe('completed');
   await work.stop();
   const again = await call('POST', url, { decision: 'approve', args_hash: hash });
   expect([again.status, again.body.code]).toEqual([409, 'YM-APPROVAL-DECIDED']);
@@ -678,11 +706,12 @@ test('members named like those of every object stay what they are', async () => 
 test('a stream ends when its key is revoked', async () => {
   const made = (await call('POST', '/v1/tenants/acme/keys', { name: 'short', roles: ['runs:read'] })).body;
   const run = (await call('POST', '/v1/runs', { input: 'x' })).body;
-  await expect.poll(async () => (await call('GET', '/v1/me', undefined, { key: made.key })).status).toBe(200);
-  const reading = readEvents(`/v1/runs/${run.id}/events`, { key: made.key }).catch((error: Error) => error.message);
-  await new Promise((resolve) => setTimeout(resolve, 100));
-  await call('DELETE', `/v1/tenants/acme/keys/${made.id}`);
-  expect(await reading).toBe('terminated');
+  await poll(async () => (await call('GET', '/v1/me', undefined, { key: made.key })).status).toBe(200);
+  const reading = readEvents(`/v1/runs/${run.id}/events`, {
+    key: made.key,
+    onOpen: () => void call('DELETE', `/v1/tenants/acme/keys/${made.id}`),
+  });
+  await expect(reading).rejects.toThrow('terminated');
 });
 
 test('keys are made, listed without their secret, and revoked at once', async () => {
@@ -695,7 +724,7 @@ test('keys are made, listed without their secret, and revoked at once', async ()
   expect(JSON.stringify(listed.body)).not.toContain(made.body.key.split('_')[3]);
   expect(listed.body.items.map((key: { id: string }) => key.id)).toContain(made.body.id);
   expect((await call('DELETE', `/v1/tenants/acme/keys/${made.body.id}`)).status).toBe(204);
-  await expect.poll(async () => (await call('GET', '/v1/me', undefined, { key: made.body.key })).status).toBe(401);
+  await poll(async () => (await call('GET', '/v1/me', undefined, { key: made.body.key })).status).toBe(401);
   expect((await call('GET', '/v1/tenants/globex/keys')).status).toBe(404);
 });
 
@@ -774,6 +803,12 @@ test('the document describes the routes, and health is told', async () => {
     expect.arrayContaining(['/v1/runs', '/v1/runs/{id}/events', '/v1/chat/completions']),
   );
   expect(document.body.components.schemas.StartRunDto.properties).toHaveProperty('conversation_id');
+  expect(document.body.paths['/v1/runs'].post.responses['201'].content['application/json'].schema.$ref).toBe(
+    '#/components/schemas/Run',
+  );
+  // Every reference leads somewhere.
+  for (const [, name] of JSON.stringify(document.body).matchAll(/#\/components\/schemas\/(\w+)/g))
+    expect(document.body.components.schemas).toHaveProperty(name!);
   const docs = await fetch(`${replicas[0]!.url}/docs`);
   expect([docs.status, docs.headers.get('content-type')?.split(';')[0]]).toEqual([200, 'text/html']);
   expect((await call('GET', '/livez', undefined, { key: null })).status).toBe(200);
@@ -877,14 +912,76 @@ test('the model agent:<name> is a run of that agent', async () => {
   expect((await store.getRun(acme, runs[0]!)).agent).toBe('coder');
 });
 
+test('a completion that its client repeats is one run, and is not repeated once there is a run', async () => {
+  workOnRuns();
+  const body = { model: 'agent:coder', messages: [{ role: 'user', content: 'just once' }] };
+  const ask = (retries: number) =>
+    call('POST', '/v1/chat/completions', body, { headers: { 'x-stainless-retry-count': String(retries) } });
+  const first = await ask(0);
+  expect([first.status, first.headers.get('x-should-retry')]).toEqual([200, 'false']);
+  expect((await ask(1)).body.run_id).toBe(first.body.run_id);
+  expect((await ask(0)).body.run_id).not.toBe(first.body.run_id);
+});
+
 test('a tenant may be limited to a rate', async () => {
   await startApi({ YM_API_REQUESTS_PER_MINUTE: '3' });
   const key = await makeKey(tenantId('slow'), [...ROLES]);
   const me = () => call('GET', '/v1/me', undefined, { key, replica: replicas.length - 1 });
-  await expect.poll(async () => (await me()).status).not.toBe(401);
+  await poll(async () => (await me()).status).not.toBe(401);
   const answers = [];
   for (let i = 0; i < 4; i++) answers.push(await me());
   const last = answers.at(-1)!;
   expect([last.status, last.body.code]).toEqual([429, 'YM-RATE']);
   expect(Number(last.headers.get('retry-after'))).toBeGreaterThan(0);
+});
+
+test('quotas are set as a whole by administrators of the tenant, and the rate of one counts at once', async () => {
+  const lean = tenantId('lean');
+  const key = await makeKey(lean, [...ROLES]);
+  const path = '/v1/tenants/lean/quotas';
+  const none = { tokens_per_day: null, cost_usd_per_day: null, requests_per_minute: null };
+  await expect.poll(async () => (await call('GET', path, undefined, { key })).status).toBe(200);
+  expect((await call('GET', path, undefined, { key })).body).toEqual(none);
+  const put = await call(
+    'PUT',
+    path,
+    { tokens_per_day: 5000, cost_usd_per_day: 1.5, requests_per_minute: null },
+    { key },
+  );
+  expect(put.body).toEqual({ ...none, tokens_per_day: 5000, cost_usd_per_day: 1.5 });
+  await expect.poll(async () => (await call('GET', path, undefined, { key })).body.tokens_per_day).toBe(5000);
+  expect((await call('PUT', path, { tokens_per_day: -1 }, { key })).status).toBe(400);
+  expect((await call('PUT', path, { tokens: 1 }, { key })).status).toBe(400);
+  expect((await call('GET', '/v1/tenants/lean/quotas')).status).toBe(404);
+  expect((await call('PUT', '/v1/tenants/acme/quotas', {}, { key: readerKey })).status).toBe(403);
+  await call('PUT', path, { requests_per_minute: 2 }, { key });
+  await expect.poll(async () => (await call('GET', '/v1/me', undefined, { key })).status).toBe(429);
+});
+
+test('usage is shown a day each, newest first', async () => {
+  const day = usageDay(Date.now());
+  await routerStore.limits.addUsage(acme, day, {
+    requests: 2,
+    attempts: 3,
+    failed_attempts: 1,
+    prompt_tokens: 100,
+    completion_tokens: 20,
+    cost_usd: 0.125,
+    'p:local:tokens': 120,
+  });
+  const { status, body } = await call('GET', '/v1/tenants/acme/usage?days=2');
+  expect(status).toBe(200);
+  expect(body.items).toHaveLength(2);
+  expect(body.items[0]).toMatchObject({
+    day,
+    requests: 2,
+    attempts: 3,
+    failed_attempts: 1,
+    total_tokens: 120,
+    cost_usd: 0.125,
+    providers: { local: { attempts: 0, tokens: 120, cost_usd: 0 } },
+  });
+  expect(body.items[1]).toMatchObject({ total_tokens: 0, providers: {} });
+  expect((await call('GET', '/v1/tenants/acme/usage?days=41')).status).toBe(400);
+  expect((await call('GET', '/v1/tenants/globex/usage')).status).toBe(404);
 });

@@ -11,6 +11,7 @@ import { MetaTools } from './runs/meta-tools.js';
 import { ModelCall } from './runs/model-call.js';
 import { RunService } from './runs/run.service.js';
 import { RunWorker } from './runs/run-worker.js';
+import { ToolFront } from './runs/tool-front.js';
 import { ToolResults } from './runs/tool-results.js';
 import { ToolRound } from './runs/tool-round.js';
 import { ToolSnapshot } from './runs/tool-snapshot.js';
@@ -46,6 +47,7 @@ import { ToolSnapshot } from './runs/tool-snapshot.js';
     RunCommands,
     MetaTools,
     ModelCall,
+    ToolFront,
     ToolRound,
     Grants,
     ApprovalPolicy,

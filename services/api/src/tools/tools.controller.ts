@@ -47,7 +47,10 @@ export class ValidateDto {
 }
 
 /** What an administrator may say of a tool; name, version, hash and owner are the registry's. */
-export class PutToolDto implements Fields<Tool, 'name' | 'version' | 'hash' | 'tenant'> {
+export class PutToolDto implements Fields<
+  Tool,
+  'name' | 'version' | 'hash' | 'tenant' | 'server' | 'serverTool' | 'annotationsTrusted'
+> {
   @ApiProperty({ maxLength: 10_000 })
   @IsString()
   @MaxLength(10_000)
@@ -97,6 +100,25 @@ export class PutToolDto implements Fields<Tool, 'name' | 'version' | 'hash' | 't
   @IsOptional()
   @IsObject()
   dispatch: Record<string, unknown> | undefined;
+
+  @ApiPropertyOptional({
+    type: 'object',
+    additionalProperties: { type: 'boolean' },
+    description:
+      'What the tool says of itself: readOnly, destructive, idempotent, openWorld. Can only ask for more approval.',
+  })
+  @IsOptional()
+  @IsObject()
+  annotations: Record<string, boolean> | undefined;
+
+  @ApiPropertyOptional({
+    type: 'object',
+    additionalProperties: true,
+    description: 'JSON Schema of structured results.',
+  })
+  @IsOptional()
+  @IsObject()
+  output_schema: Record<string, unknown> | undefined;
 
   @ApiPropertyOptional({ description: 'Must a person approve every call?' })
   @IsOptional()
@@ -171,6 +193,8 @@ export class ToolsController {
       searchHints: body.search_hints ?? [],
       dispatchJson: body.dispatch === undefined ? '' : JSON.stringify(body.dispatch),
       alwaysAsk: body.always_ask ?? false,
+      annotationsJson: body.annotations === undefined ? '' : JSON.stringify(body.annotations),
+      outputSchemaJson: body.output_schema === undefined ? '' : JSON.stringify(body.output_schema),
     };
     return toolView(await this.bus.request(Registry.put, caller.tenant, { tool }, this.timeoutMs));
   }
@@ -213,5 +237,8 @@ const toolView = (tool: Tool) => ({
   hash: tool.hash,
   shared: tool.tenant === '',
   aliases: tool.aliases,
+  search_hints: tool.searchHints,
   always_ask: tool.alwaysAsk,
+  annotations: tool.annotationsJson === '' ? {} : (JSON.parse(tool.annotationsJson) as unknown),
+  server: tool.server === '' ? null : tool.server,
 });

@@ -12,6 +12,7 @@ import { RunCommands } from './commands.js';
 import { RunEvents } from './run-events.js';
 import { RunLoop, sayEnd } from './run-loop.js';
 import { planRun, type RunPlan } from './run-plan.js';
+import { ToolFront } from './tool-front.js';
 import { RunSession } from './run-session.js';
 import { ToolRound } from './tool-round.js';
 import { ToolSnapshot } from './tool-snapshot.js';
@@ -34,6 +35,7 @@ export class RunService {
     private readonly round: ToolRound,
     private readonly approvals: ApprovalPolicy,
     private readonly hooks: Hooks,
+    private readonly front: ToolFront,
   ) {}
 
   /** From now on every run is handed back at its next durable step. */
@@ -92,20 +94,36 @@ export class RunService {
           session,
           new YardError('INTERNAL', 'YM-RUN-GAVE-UP', `The run made no progress in ${record.attempts - 1} attempts.`),
         );
-      let plan: RunPlan;
-      try {
-        plan = planRun(spec, record, this.platform.current, this.tools, {
+      const makePlan = () =>
+        planRun(spec, record, this.platform.current, this.tools, {
           maxIterations: this.config.maxIterations,
           runTimeoutMs: this.config.runTimeoutMs,
         });
+      const { tools } = this;
+      let plan: RunPlan;
+      try {
+        plan = makePlan();
       } catch (error) {
         return await this.fail(session, YardError.from(error));
       }
       const loop = new RunLoop(
-        { config: this.config, model: this.model, round: this.round, approvals: this.approvals, hooks: this.hooks },
+        {
+          config: this.config,
+          model: this.model,
+          round: this.round,
+          approvals: this.approvals,
+          hooks: this.hooks,
+          front: this.front,
+        },
         session,
         plan,
         resumed,
+        {
+          get revision() {
+            return tools.revision;
+          },
+          replan: makePlan,
+        },
       );
       const end = await loop.run();
       if (end.kind === 'ended') await this.admit(tenant, conversation, end.next);

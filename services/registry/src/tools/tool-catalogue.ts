@@ -1,34 +1,30 @@
-import { createHash } from 'node:crypto';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { Inject, Injectable, type OnApplicationBootstrap } from '@nestjs/common';
 import { type Bus, type KvSnapshot } from '@yardmaster/bus';
 import { BUCKETS, BUILT_IN_TOOLS, type TenantId, type Tool, ToolSchema, YardError } from '@yardmaster/contracts';
-import { nearestName } from '@yardmaster/tool-schema';
 import { BUS } from '@yardmaster/service-kit';
+import { catalogueOf, ToolSearch, viewOf } from '@yardmaster/tool-render';
+import { nearestName } from '@yardmaster/tool-schema';
+import { toolHash } from './tool-hash.js';
 
 /** Key prefix of tools that every tenant sees; tenant ids never begin with an underscore. */
 const SHARED = '_';
 
-/** What the hash of a tool covers: a grant given for one definition must not hold for another. */
-export function toolHash(tool: Tool): string {
-  const parts = [
-    tool.name,
-    tool.description,
-    tool.parametersJson,
-    tool.kind,
-    tool.effect,
-    tool.category,
-    String(tool.timeoutMs),
-    tool.dispatchJson,
-  ];
-  return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
+interface View {
+  revision: number;
+  tools: ReadonlyMap<string, Tool>;
+  byAlias: ReadonlyMap<string, Tool>;
+  index: ToolSearch | undefined;
 }
+
+/** Views of tenants that are kept at a time. */
+const VIEWS_KEPT = 1000;
 
 /** Every registered tool, read from the watched bucket and written to it; the bucket is the truth. */
 @Injectable()
 export class ToolCatalogue implements OnApplicationBootstrap {
   private snapshot!: KvSnapshot<Tool>;
-  private readonly views = new Map<string, { revision: number; tools: ReadonlyMap<string, Tool> }>();
+  private readonly views = new Map<string, View>();
 
   constructor(@Inject(BUS) private readonly bus: Bus) {}
 
@@ -41,35 +37,30 @@ export class ToolCatalogue implements OnApplicationBootstrap {
     return this.snapshot.revision;
   }
 
-  /** The tools that `tenant` sees, by name; its own hide shared ones of the same name. Cached until the bucket changes. */
+  /** The tools that `tenant` sees, by name; its own hide shared ones of the same name, also when they are retired. */
   visible(tenant: TenantId): ReadonlyMap<string, Tool> {
-    const revision = this.snapshot.revision;
-    const cached = this.views.get(tenant);
-    if (cached?.revision === revision) return cached.tools;
-    const tools = new Map<string, Tool>();
-    for (const [key, tool] of this.snapshot.current) {
-      const owner = key.slice(0, key.indexOf('.'));
-      if (tool.state === 'retired' || (owner !== SHARED && owner !== tenant)) continue;
-      if (owner === tenant || !tools.has(tool.name)) tools.set(tool.name, tool);
-    }
-    if (this.views.size > 1000) this.views.clear();
-    this.views.set(tenant, { revision, tools });
-    return tools;
+    return this.view(tenant).tools;
+  }
+
+  /** The tool by its name or an alias. */
+  find(tenant: TenantId, name: string): Tool | undefined {
+    const { tools, byAlias } = this.view(tenant);
+    return tools.get(name) ?? byAlias.get(name);
   }
 
   /** The tool by its name or an alias. Throws NOT_FOUND with the nearest name. */
   get(tenant: TenantId, name: string): Tool {
-    const tools = this.visible(tenant);
-    const tool = tools.get(name) ?? [...tools.values()].find((candidate) => candidate.aliases.includes(name));
+    const tool = this.find(tenant, name);
     if (tool !== undefined) return tool;
+    const tools = this.visible(tenant);
     const nearest = nearestName(name, tools.keys());
     throw new YardError(
       'NOT_FOUND',
       'YM-TOOL-UNKNOWN',
-      `There is no tool "${name}".${nearest === undefined ? '' : ` Did you mean "${nearest}"?`}`,
+      `There is no tool "${name.slice(0, 128)}".${nearest === undefined ? '' : ` Did you mean "${nearest}"?`}`,
       {
         details: {
-          name,
+          name: name.slice(0, 128),
           nearest: nearest ?? null,
           known: [...tools.keys()]
             .filter((known) => !known.startsWith('__'))
@@ -80,6 +71,38 @@ export class ToolCatalogue implements OnApplicationBootstrap {
     );
   }
 
+  /** The search over what is active; built when it is first asked for after a change. */
+  index(tenant: TenantId): ToolSearch {
+    const view = this.view(tenant);
+    return (view.index ??= new ToolSearch(
+      catalogueOf(
+        [...view.tools.values()].filter((tool) => tool.state === 'active' && tool.kind !== 'meta').map(viewOf),
+        view.revision,
+      ),
+    ));
+  }
+
+  private view(tenant: TenantId): View {
+    const revision = this.snapshot.revision;
+    const known = this.views.get(tenant);
+    if (known?.revision === revision) return known;
+    const tools = new Map<string, Tool>();
+    const own = new Set<string>();
+    for (const [key, tool] of this.snapshot.current) {
+      const owner = key.slice(0, key.indexOf('.'));
+      if (owner === tenant) own.add(tool.name);
+      else if (owner !== SHARED || own.has(tool.name)) continue;
+      if (tool.state === 'retired') tools.delete(tool.name);
+      else tools.set(tool.name, tool);
+    }
+    const byAlias = new Map<string, Tool>();
+    for (const tool of tools.values()) for (const alias of tool.aliases) byAlias.set(alias, tool);
+    const view: View = { revision, tools, byAlias, index: undefined };
+    if (this.views.size >= VIEWS_KEPT) this.views.clear();
+    this.views.set(tenant, view);
+    return view;
+  }
+
   /** Stores a new version of a tenant's tool; the version counts from 1. Concurrent writers: one wins, the other CONFLICTs. */
   async put(tenant: TenantId, tool: Tool): Promise<Tool> {
     const kv = this.bus.kv(BUCKETS.tools);
@@ -88,13 +111,14 @@ export class ToolCatalogue implements OnApplicationBootstrap {
     const before = existing === undefined ? undefined : fromBinary(ToolSchema, existing.value);
     const next = create(ToolSchema, {
       ...tool,
+      // A tenant cannot vouch for what a tool says about itself: its annotations only ever raise the level of approval.
+      annotationsTrusted: false,
       tenant,
       state: tool.state || 'active',
       version: (before?.version ?? 0) + 1,
     });
     next.hash = toolHash(next);
-    if (before !== undefined && before.hash === next.hash && before.state === next.state && sameHints(before, next))
-      return before;
+    if (before !== undefined && sameDefinition(before, next)) return before;
     const bytes = toBinary(ToolSchema, next);
     if (existing === undefined) await kv.create(key, bytes);
     else await kv.update(key, bytes, existing.revision);
@@ -133,7 +157,7 @@ export class ToolCatalogue implements OnApplicationBootstrap {
       const existing = await kv.get(key);
       if (existing !== undefined) {
         const before = fromBinary(ToolSchema, existing.value);
-        if (before.hash === entry.hash && sameHints(before, entry)) continue;
+        if (sameDefinition(before, entry)) continue;
         entry.version = before.version + 1;
       }
       await kv.put(key, toBinary(ToolSchema, entry));
@@ -141,10 +165,8 @@ export class ToolCatalogue implements OnApplicationBootstrap {
   }
 }
 
-function sameHints(a: Tool, b: Tool): boolean {
-  return (
-    a.searchHints.join('\n') === b.searchHints.join('\n') &&
-    a.aliases.join('\n') === b.aliases.join('\n') &&
-    a.alwaysAsk === b.alwaysAsk
-  );
+/** Does the new version say the same as the old one, to the letter? Then it is none. */
+function sameDefinition(before: Tool, next: Tool): boolean {
+  const bytes = (tool: Tool) => Buffer.from(toBinary(ToolSchema, create(ToolSchema, { ...tool, version: 0 })));
+  return bytes(before).equals(bytes(next));
 }

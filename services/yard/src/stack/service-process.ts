@@ -70,7 +70,7 @@ export class ServiceProcess {
   private launch(onReady: (line: ReadyLine) => void, onEarlyEnd: (exit: string) => void): void {
     const started = Date.now();
     // A group of its own: Ctrl-C is for the stack, which ends its services in order.
-    const child = spawn(process.execPath, ['--enable-source-maps', this.options.entry], {
+    const child = spawn(process.execPath, [this.options.entry], {
       env: this.options.env,
       stdio: ['ignore', 'pipe', 'pipe'],
       detached: true,

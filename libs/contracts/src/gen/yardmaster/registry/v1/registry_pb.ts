@@ -10,7 +10,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file yardmaster/registry/v1/registry.proto.
  */
 export const file_yardmaster_registry_v1_registry: GenFile = /*@__PURE__*/
-  fileDesc("CiV5YXJkbWFzdGVyL3JlZ2lzdHJ5L3YxL3JlZ2lzdHJ5LnByb3RvEhZ5YXJkbWFzdGVyLnJlZ2lzdHJ5LnYxIpYCCgRUb29sEgwKBG5hbWUYASABKAkSEwoLZGVzY3JpcHRpb24YAiABKAkSFwoPcGFyYW1ldGVyc19qc29uGAMgASgJEgwKBGtpbmQYBCABKAkSDgoGZWZmZWN0GAUgASgJEhAKCGNhdGVnb3J5GAYgASgJEhIKCnRpbWVvdXRfbXMYByABKA0SDQoFc3RhdGUYCCABKAkSDwoHdmVyc2lvbhgJIAEoDRIMCgRoYXNoGAogASgJEg4KBnRlbmFudBgLIAEoCRIPCgdhbGlhc2VzGAwgAygJEhQKDHNlYXJjaF9oaW50cxgNIAMoCRIVCg1kaXNwYXRjaF9qc29uGA4gASgJEhIKCmFsd2F5c19hc2sYDyABKAgiMQoQTGlzdFRvb2xzUmVxdWVzdBIOCgZjdXJzb3IYASABKAkSDQoFbGltaXQYAiABKA0iZwoRTGlzdFRvb2xzUmVzcG9uc2USKwoFdG9vbHMYASADKAsyHC55YXJkbWFzdGVyLnJlZ2lzdHJ5LnYxLlRvb2wSEwoLbmV4dF9jdXJzb3IYAiABKAkSEAoIcmV2aXNpb24YAyABKAQiHgoOR2V0VG9vbFJlcXVlc3QSDAoEbmFtZRgBIAEoCSI8Cg5QdXRUb29sUmVxdWVzdBIqCgR0b29sGAEgASgLMhwueWFyZG1hc3Rlci5yZWdpc3RyeS52MS5Ub29sIiEKEURlbGV0ZVRvb2xSZXF1ZXN0EgwKBG5hbWUYASABKAkiHwoOUmVzb2x2ZVJlcXVlc3QSDQoFbmFtZXMYASADKAkitQEKD1Jlc29sdmVSZXNwb25zZRIrCgV0b29scxgBIAMoCzIcLnlhcmRtYXN0ZXIucmVnaXN0cnkudjEuVG9vbBJFCgd1bmtub3duGAIgAygLMjQueWFyZG1hc3Rlci5yZWdpc3RyeS52MS5SZXNvbHZlUmVzcG9uc2UuVW5rbm93bkVudHJ5Gi4KDFVua25vd25FbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIjIKElNlYXJjaFRvb2xzUmVxdWVzdBINCgVxdWVyeRgBIAEoCRINCgVsaW1pdBgCIAEoDSJEChNTZWFyY2hUb29sc1Jlc3BvbnNlEi0KBGhpdHMYASADKAsyHy55YXJkbWFzdGVyLnJlZ2lzdHJ5LnYxLlRvb2xIaXQiRAoHVG9vbEhpdBIqCgR0b29sGAEgASgLMhwueWFyZG1hc3Rlci5yZWdpc3RyeS52MS5Ub29sEg0KBXNjb3JlGAIgASgBIjcKD1ZhbGlkYXRlUmVxdWVzdBIMCgRuYW1lGAEgASgJEhYKDmFyZ3VtZW50c19qc29uGAIgASgJIkcKEFZhbGlkYXRlUmVzcG9uc2USCgoCb2sYASABKAgSFgoOYXJndW1lbnRzX2pzb24YAiABKAkSDwoHbWVzc2FnZRgDIAEoCWIGcHJvdG8z");
+  fileDesc("CiV5YXJkbWFzdGVyL3JlZ2lzdHJ5L3YxL3JlZ2lzdHJ5LnByb3RvEhZ5YXJkbWFzdGVyLnJlZ2lzdHJ5LnYxIo4DCgRUb29sEgwKBG5hbWUYASABKAkSEwoLZGVzY3JpcHRpb24YAiABKAkSFwoPcGFyYW1ldGVyc19qc29uGAMgASgJEgwKBGtpbmQYBCABKAkSDgoGZWZmZWN0GAUgASgJEhAKCGNhdGVnb3J5GAYgASgJEhIKCnRpbWVvdXRfbXMYByABKA0SDQoFc3RhdGUYCCABKAkSDwoHdmVyc2lvbhgJIAEoDRIMCgRoYXNoGAogASgJEg4KBnRlbmFudBgLIAEoCRIPCgdhbGlhc2VzGAwgAygJEhQKDHNlYXJjaF9oaW50cxgNIAMoCRIVCg1kaXNwYXRjaF9qc29uGA4gASgJEhIKCmFsd2F5c19hc2sYDyABKAgSDgoGc2VydmVyGBAgASgJEhMKC3NlcnZlcl90b29sGBEgASgJEhgKEGFubm90YXRpb25zX2pzb24YEiABKAkSGwoTYW5ub3RhdGlvbnNfdHJ1c3RlZBgTIAEoCBIaChJvdXRwdXRfc2NoZW1hX2pzb24YFCABKAkiMQoQTGlzdFRvb2xzUmVxdWVzdBIOCgZjdXJzb3IYASABKAkSDQoFbGltaXQYAiABKA0iZwoRTGlzdFRvb2xzUmVzcG9uc2USKwoFdG9vbHMYASADKAsyHC55YXJkbWFzdGVyLnJlZ2lzdHJ5LnYxLlRvb2wSEwoLbmV4dF9jdXJzb3IYAiABKAkSEAoIcmV2aXNpb24YAyABKAQiHgoOR2V0VG9vbFJlcXVlc3QSDAoEbmFtZRgBIAEoCSI8Cg5QdXRUb29sUmVxdWVzdBIqCgR0b29sGAEgASgLMhwueWFyZG1hc3Rlci5yZWdpc3RyeS52MS5Ub29sIiEKEURlbGV0ZVRvb2xSZXF1ZXN0EgwKBG5hbWUYASABKAkiHwoOUmVzb2x2ZVJlcXVlc3QSDQoFbmFtZXMYASADKAkitQEKD1Jlc29sdmVSZXNwb25zZRIrCgV0b29scxgBIAMoCzIcLnlhcmRtYXN0ZXIucmVnaXN0cnkudjEuVG9vbBJFCgd1bmtub3duGAIgAygLMjQueWFyZG1hc3Rlci5yZWdpc3RyeS52MS5SZXNvbHZlUmVzcG9uc2UuVW5rbm93bkVudHJ5Gi4KDFVua25vd25FbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIjIKElNlYXJjaFRvb2xzUmVxdWVzdBINCgVxdWVyeRgBIAEoCRINCgVsaW1pdBgCIAEoDSJEChNTZWFyY2hUb29sc1Jlc3BvbnNlEi0KBGhpdHMYASADKAsyHy55YXJkbWFzdGVyLnJlZ2lzdHJ5LnYxLlRvb2xIaXQiRAoHVG9vbEhpdBIqCgR0b29sGAEgASgLMhwueWFyZG1hc3Rlci5yZWdpc3RyeS52MS5Ub29sEg0KBXNjb3JlGAIgASgBIjcKD1ZhbGlkYXRlUmVxdWVzdBIMCgRuYW1lGAEgASgJEhYKDmFyZ3VtZW50c19qc29uGAIgASgJIkcKEFZhbGlkYXRlUmVzcG9uc2USCgoCb2sYASABKAgSFgoOYXJndW1lbnRzX2pzb24YAiABKAkSDwoHbWVzc2FnZRgDIAEoCWIGcHJvdG8z");
 
 /**
  * A registered tool: definition (what a model sees), schema (what is checked) and dispatch (who runs it).
@@ -110,6 +110,41 @@ export type Tool = Message<"yardmaster.registry.v1.Tool"> & {
    * @generated from field: bool always_ask = 15;
    */
   alwaysAsk: boolean;
+
+  /**
+   * The server that the tool belongs to (MCP); empty for tools of an executor.
+   *
+   * @generated from field: string server = 16;
+   */
+  server: string;
+
+  /**
+   * Its name on that server.
+   *
+   * @generated from field: string server_tool = 17;
+   */
+  serverTool: string;
+
+  /**
+   * What the tool says about itself (JSON object): readOnly, destructive, idempotent, openWorld.
+   *
+   * @generated from field: string annotations_json = 18;
+   */
+  annotationsJson: string;
+
+  /**
+   * Untrusted annotations may only make a call need more approval, never less.
+   *
+   * @generated from field: bool annotations_trusted = 19;
+   */
+  annotationsTrusted: boolean;
+
+  /**
+   * JSON Schema of structured results; empty when it promises none.
+   *
+   * @generated from field: string output_schema_json = 20;
+   */
+  outputSchemaJson: string;
 };
 
 /**
