@@ -1,8 +1,16 @@
 import { fromJsonString } from '@bufbuild/protobuf';
 import { Inject, Injectable } from '@nestjs/common';
 import { Abandon, type Bus, failpoint, HandBack, type WorkContext } from '@yardmaster/bus';
-import { ConversationStore, type RunRecord, type TerminalState } from '@yardmaster/conversation';
-import { Runs, type RunMessage, StartRunSchema, subjects, type TenantId, YardError } from '@yardmaster/contracts';
+import { ConversationStore, type RunRef, type RunRecord, type TerminalState } from '@yardmaster/conversation';
+import {
+  Runs,
+  type RunCommand,
+  type RunMessage,
+  StartRunSchema,
+  subjects,
+  type TenantId,
+  YardError,
+} from '@yardmaster/contracts';
 import { BUS, LOGGER, type Logger, PlatformConfigFile } from '@yardmaster/service-kit';
 import { DispatcherConfig } from '../config.js';
 import { ApprovalPolicy } from './approval-policy.js';
@@ -52,9 +60,21 @@ export class RunService {
     const { tenant } = context;
     const ref = { tenant, conversation: message.conversationId, run: message.runId };
     failpoint('dispatcher.run.claimed');
+    // Heard from before the record is read: a command that is spoken in between would otherwise be missed.
+    const heard = new CommandBuffer();
+    const unlisten = this.commands.listen(tenant, ref.run, (command) => heard.take(command));
+    try {
+      await this.take(ref, context.deliverySequence, heard);
+    } finally {
+      unlisten();
+    }
+  }
+
+  private async take(ref: RunRef, deliverySequence: number, heard: CommandBuffer): Promise<void> {
+    const { tenant } = ref;
     const taken = await this.store.acquire({
       ...ref,
-      deliverySequence: context.deliverySequence,
+      deliverySequence,
       leaseMs: this.config.leaseMs,
     });
     switch (taken.kind) {
@@ -72,11 +92,17 @@ export class RunService {
       case 'acquired':
         if (taken.record === undefined) return this.lost(ref, taken.fence, 'The record of the run is gone.');
         if (taken.started) failpoint('dispatcher.user.appended');
-        return this.own(taken.record, taken.fence, taken.seq, taken.started);
+        return this.own(taken.record, taken.fence, taken.seq, taken.started, heard);
     }
   }
 
-  private async own(record: RunRecord, fence: number, seq: number, fresh: boolean): Promise<void> {
+  private async own(
+    record: RunRecord,
+    fence: number,
+    seq: number,
+    fresh: boolean,
+    heard: CommandBuffer,
+  ): Promise<void> {
     const { tenant, conversation, id: run } = record;
     const resumed = !fresh && (record.startedMs !== undefined || record.attempts > 1);
     const events = resumed ? await RunEvents.resumed(this.bus, tenant, run) : RunEvents.fresh(this.bus, tenant, run);
@@ -85,7 +111,7 @@ export class RunService {
     const session = new RunSession(this.store, this.log, spec, fence, seq, record, events, this.config.leaseMs);
     this.sessions.add(session);
     session.keepLease();
-    const unlisten = this.commands.listen(tenant, run, (command) => {
+    heard.handOver((command) => {
       if (command.kind === 'cancel') session.interrupt('cancel');
       else if (command.kind === 'steer') void this.refresh(session);
     });
@@ -136,7 +162,6 @@ export class RunService {
     } catch (error) {
       await this.brokenOff(session, error);
     } finally {
-      unlisten();
       session.abandon();
       this.sessions.delete(session);
     }
@@ -257,5 +282,21 @@ export class RunService {
       await this.store.admission.wait({ tenant, conversation, run });
       return false;
     }
+  }
+}
+
+/** Commands to a run that is being taken up, kept until there is a session to give them to. */
+class CommandBuffer {
+  private waiting: RunCommand[] = [];
+  private handler: ((command: RunCommand) => void) | undefined;
+
+  take(command: RunCommand): void {
+    if (this.handler === undefined) this.waiting.push(command);
+    else this.handler(command);
+  }
+
+  handOver(handler: (command: RunCommand) => void): void {
+    this.handler = handler;
+    for (const command of this.waiting.splice(0)) handler(command);
   }
 }
