@@ -30,4 +30,5 @@ export {
   type TerminalState,
 } from './run-record.js';
 export { type CancelOutcome, type CreatedRun, type NewRun, type OnBusy, type Page, type RunFilter } from './runs.js';
+export { type ConversationTools, ToolSets } from './tool-sets.js';
 export { Leadership, Timers } from './timers.js';

@@ -63,3 +63,6 @@ export class HeldFolder {
 
 /** Device and inode: equal for two names of one file. */
 export const idOf = ({ dev, ino }: Pick<BigIntStats, 'dev' | 'ino'>): string => `${dev}:${ino}`;
+
+/** As `idOf`, and another for the next file that gets a freed inode. */
+export const lifeOf = (stat: BigIntStats): string => `${idOf(stat)}:${stat.birthtimeNs}`;

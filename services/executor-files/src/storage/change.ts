@@ -1,11 +1,11 @@
 import { unlink } from 'node:fs/promises';
 import { failpoint, type ToolContext, type ToolOutcome } from '@yardmaster/executor-kit';
-import { idOf } from '../paths/held-folder.js';
+import { idOf, lifeOf } from '../paths/held-folder.js';
 import { type Place, resolve } from '../paths/workspace.js';
-import { isRefusal, refusal, shown } from '../refusal.js';
+import { isRefusal, pathError, refusal, shown } from '../refusal.js';
 import { type FileServices, workspaceOf } from '../services.js';
 import type { Change } from './call-journal.js';
-import { type FileContent, readFile, sha256 } from './read-file.js';
+import { type FileContent, readFile } from './read-file.js';
 import { replaceFile, temporaryName } from './replace-file.js';
 
 /** A file that is held for changing: nobody else in this process changes it meanwhile. */
@@ -17,21 +17,21 @@ export interface HeldFile {
 
 /**
  * Does a changing call once: when the journal knows it, its first result is returned with `already_applied`. A call
- * that was only begun is done again if its change is not there.
+ * that was only begun is done again (`resumed`) if its change is not there.
  */
 export async function once(
   services: FileServices,
   context: ToolContext,
-  run: () => Promise<ToolOutcome>,
+  run: (resumed: boolean) => Promise<ToolOutcome>,
 ): Promise<ToolOutcome> {
   const { journal } = services;
   const entry = await journal.find(context);
-  if (entry === undefined) return run();
+  if (entry === undefined) return run(false);
   if (entry.state === 'begun') {
     const state = await stateOf(services, context, entry.change);
     if (state === 'missing') {
       await journal.forget(context);
-      return run();
+      return run(true);
     }
     if (state === 'unclear')
       throw refusal(
@@ -47,17 +47,26 @@ export async function once(
   };
 }
 
-/** Holds the file that `path` names (through links that stay inside) while `work` reads and changes it. */
+/**
+ * Holds the file that `path` names (through links that stay inside) while `work` reads and changes it. With `create`
+ * missing folders are made, if the tenant has room for a file of `room` bytes.
+ */
 export async function holdFile<T>(
   services: FileServices,
   context: ToolContext,
   path: string,
-  options: { create: boolean; maxBytes: number },
+  options: { create: boolean; maxBytes: number; room?: number },
   work: (file: HeldFile) => Promise<T>,
 ): Promise<T> {
+  const { quotas } = services;
+  const makeFolder = async () => {
+    // No folders for a file that will not fit.
+    await quotas.fits(context.tenant, options.room ?? 0, 2);
+    await quotas.take(context.tenant, 0, 1);
+  };
   const place = await resolve(workspaceOf(services, context), path, {
     follow: true,
-    ...(options.create ? { makeFolder: () => services.quotas.take(context.tenant, 0, 1) } : {}),
+    ...(options.create ? { makeFolder } : {}),
   });
   try {
     return await services.locks.hold([await lockKey(place)], async () => {
@@ -83,7 +92,7 @@ export function expect(file: HeldFile, expected: string | undefined): void {
   const name = shown(file.place.path);
   if (file.content === undefined)
     throw refusal('stale', `There is no "${name}" any more. Nothing was written.`, { current_sha256: null });
-  const current = sha256(file.content.bytes);
+  const current = file.content.hash;
   if (current !== expected)
     throw refusal(
       'stale',
@@ -92,12 +101,18 @@ export function expect(file: HeldFile, expected: string | undefined): void {
     );
 }
 
-/** Puts `bytes` into a held file: quota, journal, then the change. Returns the outcome with what it says of links. */
+/** What is going to be written, with its SHA-256 (hex). */
+export interface NewContent {
+  bytes: Uint8Array;
+  hash: string;
+}
+
+/** Puts new content into a held file: quota, journal, then the change. Returns the outcome with what it says of links. */
 export async function putContent(
   services: FileServices,
   context: ToolContext,
   { place, content }: HeldFile,
-  bytes: Uint8Array,
+  { bytes, hash }: NewContent,
   outcome: ToolOutcome,
 ): Promise<ToolOutcome> {
   const stat = content?.stat;
@@ -107,8 +122,8 @@ export async function putContent(
   const change = {
     kind: 'content',
     path: place.path,
-    before: content === undefined ? null : sha256(content.bytes),
-    after: sha256(bytes),
+    before: content?.hash ?? null,
+    after: hash,
     temporary: temporaryName(),
   } satisfies Change;
   const told = withLinks(outcome, place, stat?.nlink ?? 1n);
@@ -117,7 +132,7 @@ export async function putContent(
     context.signal.throwIfAborted();
     await changeOnce(services, context, change, told, () => replaceFile(place, bytes, content, change.temporary));
   } catch (error) {
-    await services.quotas.take(context.tenant, -growth, content === undefined ? -1 : 0);
+    services.quotas.give(context.tenant, growth, content === undefined ? 1 : 0);
     throw error;
   }
   return told;
@@ -131,7 +146,10 @@ export async function changeOnce(
   outcome: ToolOutcome,
   make: () => Promise<void>,
 ): Promise<void> {
-  await services.journal.begin(context, change, outcome);
+  await services.journal.begin(context, change, outcome).catch((error: NodeJS.ErrnoException) => {
+    // A full disk can be told to the model; any other trouble with the journal is ours.
+    throw error.code === 'ENOSPC' || error.code === 'EDQUOT' ? pathError(error, '') : error;
+  });
   failpoint('files.journal.begun');
   try {
     await make();
@@ -177,7 +195,7 @@ async function stateOf(
         const content = await readFile(place, services.limits.readBytes + services.limits.writeBytes * 3).catch(
           () => undefined,
         );
-        const now = content === undefined ? null : sha256(content.bytes);
+        const now = content?.hash ?? null;
         return now === change.after ? 'made' : now === change.before ? 'missing' : 'unclear';
       } finally {
         await place.folder.close();
@@ -201,7 +219,7 @@ async function idAt(services: FileServices, context: ToolContext, path: string):
   if (place === undefined) return undefined;
   try {
     const stat = await place.folder.look(place.name);
-    return stat && idOf(stat);
+    return stat && lifeOf(stat);
   } finally {
     await place.folder.close();
   }

@@ -7,6 +7,8 @@ import type { Place } from '../paths/workspace.js';
 export interface FileContent {
   bytes: Buffer;
   stat: BigIntStats;
+  /** SHA-256 of the bytes, hex. */
+  hash: string;
 }
 
 export const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
@@ -33,7 +35,7 @@ export async function readFile(place: Place, maxBytes: number): Promise<FileCont
         `"${shown(place.path)}" has ${stat.size} bytes; ${maxBytes} is the limit. Use file_search or shell commands for parts of it.`,
         { bytes: Number(stat.size), limit: maxBytes },
       );
-    return { bytes, stat };
+    return { bytes, stat, hash: sha256(bytes) };
   } finally {
     await handle.close();
   }

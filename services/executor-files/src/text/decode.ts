@@ -30,7 +30,7 @@ export function decode(bytes: Uint8Array): Decoded {
     const bom = text.startsWith('\uFEFF');
     return { kind: 'text', text: bom ? text.slice(1) : text, encoding: 'utf-8', bom };
   }
-  if (bytes.includes(0) || bytes.some(isControl)) return { kind: 'binary' };
+  if (bytes.includes(0) || hasControl(bytes)) return { kind: 'binary' };
   return { kind: 'text', text: new TextDecoder('windows-1252').decode(bytes), encoding: 'windows-1252', bom: false };
 }
 
@@ -42,7 +42,16 @@ function utf16Of(bytes: Uint8Array): 'utf-16le' | 'utf-16be' | undefined {
 }
 
 /** Control characters that no text has: all but tab, line ends, form feed, backspace, bell and escape. */
-const isControl = (byte: number) => byte < 32 && !(byte >= 7 && byte <= 13) && byte !== 27;
+function hasControl(bytes: Uint8Array): boolean {
+  // A callback for each byte would hold up other calls in a large file.
+  for (let i = 0; i < bytes.length; i++) {
+    const byte = bytes[i]!;
+    if (byte < 32 && (byte < 7 || (byte > 13 && byte !== 27))) return true;
+  }
+  return false;
+}
 
 /** Half of a surrogate pair: no file name and no UTF-8 text can hold it. */
-export const hasLoneSurrogate = (text: string): boolean => /\p{Surrogate}/u.test(text);
+export const hasLoneSurrogate = (text: string): boolean =>
+  // Every Node that we run on has it; the type is of a later library than the project's.
+  !(text as string & { isWellFormed(): boolean }).isWellFormed();

@@ -1,7 +1,7 @@
 import { opendir, rmdir, unlink } from 'node:fs/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { failpoint, type Tool, type ToolContext } from '@yardmaster/executor-kit';
-import { type HeldFolder, idOf } from '../paths/held-folder.js';
+import { type HeldFolder, lifeOf } from '../paths/held-folder.js';
 import { type Place, resolve } from '../paths/workspace.js';
 import { pathError, refusal, shown } from '../refusal.js';
 import { type FileServices, workspaceOf } from '../services.js';
@@ -56,7 +56,7 @@ async function remove(services: FileServices, context: ToolContext, place: Place
   };
   context.signal.throwIfAborted();
   try {
-    await changeOnce(services, context, { kind: 'delete', path: place.path, id: idOf(found) }, outcome, async () => {
+    await changeOnce(services, context, { kind: 'delete', path: place.path, id: lifeOf(found) }, outcome, async () => {
       if (found.isDirectory()) {
         await empty(await folder.folder(name), args.path, context.signal, removed, 1);
         await rmdir(folder.at(name));
@@ -69,7 +69,7 @@ async function remove(services: FileServices, context: ToolContext, place: Place
       await folder.sync();
     });
   } finally {
-    await services.quotas.take(context.tenant, -removed.bytes, -removed.files);
+    services.quotas.give(context.tenant, removed.bytes, removed.files);
   }
   return outcome;
 }

@@ -22,6 +22,7 @@ interface EditSettings {
 }
 
 const MAX_DIFF_UNITS = 60_000;
+const DEFAULT_CONFIDENCE = 0.8;
 
 /** `file_edit`: one replacement, by the passes of the matcher. */
 export const fileEdit = (services: FileServices): Tool =>
@@ -52,6 +53,7 @@ function edit(
     if (!('content' in outcome)) return outcome;
     const { content, applied } = outcome;
     const bytes = Buffer.from(content);
+    const hash = sha256(bytes);
     if (bytes.length > maxBytes)
       throw refusal(
         'too_large',
@@ -66,7 +68,7 @@ function edit(
     const told: ToolOutcome = {
       output: [
         ...(dry ? ['Nothing was written (dry run). The edit would be:'] : []),
-        ...applied.map(({ index, result }) => told1(path, result, edits.length > 1 ? index + 1 : undefined)),
+        ...applied.map(({ index, result }) => summary(path, result, edits.length > 1 ? index + 1 : undefined)),
         ...(outcome.done.length > 0
           ? [`Already there before: edits ${outcome.done.map((index) => index + 1).join(', ')}.`]
           : []),
@@ -74,14 +76,14 @@ function edit(
       ].join('\n'),
       verdict: {
         status: dry ? 'dry_run' : 'applied',
-        sha256_before: file.content === undefined ? null : sha256(file.content.bytes),
-        sha256: sha256(bytes),
+        sha256_before: file.content?.hash ?? null,
+        sha256: hash,
         ...(edits.length === 1
           ? account(applied[0]!.result)
           : { edits: applied.map(({ index, result }) => ({ edit: index + 1, ...account(result) })) }),
       },
     };
-    return dry ? told : putContent(services, context, file, bytes, told);
+    return dry ? told : putContent(services, context, file, { bytes, hash }, told);
   });
 }
 
@@ -107,7 +109,8 @@ async function applyAll(
       path,
       signal: context.signal,
       syntaxGate: services.syntaxGate,
-      ...(minConfidence === undefined ? {} : { minConfidence }),
+      // A call may ask for more, never for less.
+      ...(minConfidence === undefined ? {} : { minConfidence: Math.max(DEFAULT_CONFIDENCE, minConfidence) }),
       ...(services.embed === undefined ? {} : { embed: services.embed }),
     });
     if (result.status === 'applied') {
@@ -148,7 +151,7 @@ function textOf({ place, content }: HeldFile, maxBytes: number): string {
   );
 }
 
-function told1(path: string, result: AppliedEdit, number: number | undefined): string {
+function summary(path: string, result: AppliedEdit, number: number | undefined): string {
   const { startLine, endLine, pass, passName, confidence, count } = result;
   const what = number === undefined ? `Edited ${shown(path)}` : `Edit ${number}`;
   const where = startLine === endLine ? `line ${startLine}` : `lines ${startLine}-${endLine}`;

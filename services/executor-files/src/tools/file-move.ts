@@ -1,7 +1,7 @@
 import type { BigIntStats } from 'node:fs';
 import { link, rename, unlink } from 'node:fs/promises';
 import { failpoint, type Tool, type ToolContext, type ToolOutcome } from '@yardmaster/executor-kit';
-import { idOf } from '../paths/held-folder.js';
+import { idOf, lifeOf } from '../paths/held-folder.js';
 import { type Place, resolve } from '../paths/workspace.js';
 import { pathError, refusal, shown } from '../refusal.js';
 import { type FileServices, workspaceOf } from '../services.js';
@@ -17,7 +17,7 @@ interface MoveArguments {
 /** `file_move`: a link is moved itself, not what it leads to. */
 export const fileMove = (services: FileServices): Tool =>
   fileTool<MoveArguments>('file_move', (args, context) =>
-    once(services, context, async () => {
+    once(services, context, async (resumed) => {
       const workspace = workspaceOf(services, context);
       const from = await resolve(workspace, args.from, { follow: false });
       try {
@@ -25,12 +25,16 @@ export const fileMove = (services: FileServices): Tool =>
         // Before folders are made for it.
         if (found === undefined) throw refusal('not_found', `There is no "${shown(args.from)}" in the workspace.`);
         if (from.name === '.') throw refusal('path', 'The workspace itself cannot be moved.');
-        const makeFolder = () => services.quotas.take(context.tenant, 0, 1);
+        const makeFolder = (path: string) => {
+          // Before a folder is made in what is moved.
+          if (found.isDirectory() && isIn(path, from.path)) throw intoItself(args.from);
+          return services.quotas.take(context.tenant, 0, 1);
+        };
         const to = await resolve(workspace, args.to, { follow: false, makeFolder });
         try {
           if (to.name === '.') throw exists(args.to, true);
           return await services.locks.hold([await lockKey(from), await lockKey(to)], () =>
-            move(services, context, from, to, args),
+            move(services, context, from, to, args, resumed),
           );
         } finally {
           await to.folder.close();
@@ -49,6 +53,7 @@ async function move(
   from: Place,
   to: Place,
   args: MoveArguments,
+  resumed: boolean,
 ): Promise<ToolOutcome> {
   const source = await from.folder.look(from.name);
   if (source === undefined) throw refusal('not_found', `There is no "${shown(args.from)}" any more.`);
@@ -59,8 +64,9 @@ async function move(
       'invalid_input',
       `"${shown(args.from)}" and "${shown(args.to)}" are the same: there is nothing to move.`,
     );
-  // Two names of one file: an interrupted move without overwriting got this far.
-  const halfWay = target !== undefined && !source.isDirectory() && idOf(target) === idOf(source);
+  // Two names of one file: a move that was interrupted got this far, and a rename would do nothing.
+  const twoNames = target !== undefined && !source.isDirectory() && idOf(target) === idOf(source);
+  const halfWay = twoNames && (resumed || args.overwrite === true);
   if (target !== undefined && !halfWay) {
     if (args.overwrite !== true) throw exists(args.to, target.isDirectory());
     if (target.isDirectory() !== source.isDirectory())
@@ -69,8 +75,7 @@ async function move(
         `"${shown(args.to)}" is a ${target.isDirectory() ? 'folder' : 'file'} and "${shown(args.from)}" is not: delete it first, or choose another name.`,
       );
   }
-  if (source.isDirectory() && `${to.path}/`.startsWith(`${from.path}/`))
-    throw refusal('path', `"${shown(args.from)}" cannot be moved into itself.`);
+  if (source.isDirectory() && isIn(to.path, from.path)) throw intoItself(args.from);
   const outcome: ToolOutcome = {
     output: `Moved ${shown(args.from)} to ${shown(args.to)}.`,
     verdict: { status: 'moved', from: from.path, to: to.path, replaced: target !== undefined && !halfWay },
@@ -79,7 +84,7 @@ async function move(
   await changeOnce(
     services,
     context,
-    { kind: 'move', from: from.path, to: to.path, id: idOf(source) },
+    { kind: 'move', from: from.path, to: to.path, id: lifeOf(source) },
     outcome,
     async () => {
       try {
@@ -95,7 +100,7 @@ async function move(
       await from.folder.sync();
     },
   );
-  if (target !== undefined && !halfWay) await services.quotas.take(context.tenant, -freed(target), -1);
+  if (target !== undefined) services.quotas.give(context.tenant, halfWay ? 0 : freed(target), 1);
   return outcome;
 }
 
@@ -115,6 +120,8 @@ async function moveToFreeName(from: Place, to: Place): Promise<void> {
 
 const freed = (stat: BigIntStats) => (stat.isFile() && stat.nlink < 2n ? Number(stat.size) : 0);
 
+const isIn = (path: string, folder: string) => `${path}/`.startsWith(`${folder}/`);
+const intoItself = (path: string) => refusal('path', `"${shown(path)}" cannot be moved into itself.`);
 const exists = (path: string, isFolder: boolean) =>
   refusal(
     'exists',

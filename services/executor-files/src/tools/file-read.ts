@@ -2,7 +2,7 @@ import type { Tool } from '@yardmaster/executor-kit';
 import { resolve } from '../paths/workspace.js';
 import { refusal, shown } from '../refusal.js';
 import { type FileServices, workspaceOf } from '../services.js';
-import { readFile, sha256 } from '../storage/read-file.js';
+import { readFile } from '../storage/read-file.js';
 import { decode } from '../text/decode.js';
 import { lineEnds, listing } from '../text/listing.js';
 import { fileTool } from './definition.js';
@@ -20,8 +20,7 @@ export const fileRead = (services: FileServices): Tool =>
     try {
       const content = await readFile(place, services.limits.readBytes);
       if (content === undefined) throw refusal('not_found', `There is no "${shown(path)}" in the workspace.`);
-      const { bytes, stat } = content;
-      const hash = sha256(bytes);
+      const { bytes, stat, hash } = content;
       const decoded = decode(bytes);
       if (decoded.kind === 'binary')
         throw refusal('binary', `"${shown(path)}" is binary (${bytes.length} bytes, SHA-256 ${hash}).`, {

@@ -4,7 +4,7 @@ import type { Tool } from '@yardmaster/executor-kit';
 import { type Place, resolve } from '../paths/workspace.js';
 import { isRefusal, pathError, refusal, shown } from '../refusal.js';
 import { type FileServices, workspaceOf } from '../services.js';
-import { readFile, sha256 } from '../storage/read-file.js';
+import { readFile } from '../storage/read-file.js';
 import { decode } from '../text/decode.js';
 import { fileTool } from './definition.js';
 
@@ -67,7 +67,7 @@ async function factsOf(services: FileServices, place: Place, path: string): Prom
   return {
     ...facts,
     encoding: decoded.kind === 'binary' ? 'binary' : decoded.encoding,
-    sha256: sha256(content.bytes),
+    sha256: content.hash,
   };
 }
 

@@ -30,25 +30,31 @@ export const fileWrite = (services: FileServices): Tool =>
           limit: writeBytes,
         });
       // Whoever expects a file does not want folders to be made for it.
-      const options = { create: expected === undefined, maxBytes: Math.max(writeBytes, readBytes) };
+      const options = { create: expected === undefined, maxBytes: Math.max(writeBytes, readBytes), room: bytes.length };
       return holdFile(services, context, path, options, async (file) => {
         expect(file, expected);
-        const after = sha256(bytes);
-        const before = file.content && sha256(file.content.bytes);
-        if (before === after)
+        const hash = sha256(bytes);
+        const before = file.content?.hash;
+        if (before === hash)
           return {
             output: `${shown(path)} has this content already (${bytes.length} bytes).`,
-            verdict: { status: 'already_applied', already_applied: true, sha256: after, bytes: bytes.length },
+            verdict: { status: 'already_applied', already_applied: true, sha256: hash, bytes: bytes.length },
           };
-        return putContent(services, context, file, bytes, {
-          output: `${before === undefined ? 'Created' : 'Wrote'} ${shown(path)} (${bytes.length} bytes).`,
-          verdict: {
-            status: before === undefined ? 'created' : 'written',
-            sha256_before: before ?? null,
-            sha256: after,
-            bytes: bytes.length,
+        return putContent(
+          services,
+          context,
+          file,
+          { bytes, hash },
+          {
+            output: `${before === undefined ? 'Created' : 'Wrote'} ${shown(path)} (${bytes.length} bytes).`,
+            verdict: {
+              status: before === undefined ? 'created' : 'written',
+              sha256_before: before ?? null,
+              sha256: hash,
+              bytes: bytes.length,
+            },
           },
-        });
+        );
       });
     }),
   );

@@ -35,6 +35,7 @@ export class ChatService {
       ),
       toolDispatcher:
         request.toolDispatcher === 'native' || request.toolDispatcher === 'xml' ? request.toolDispatcher : 'auto',
+      render: request.render,
       needsTools: prompt.hasTools,
       needsVision: prompt.hasImages,
     });

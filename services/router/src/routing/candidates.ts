@@ -1,6 +1,9 @@
 import type { RoutingConfig } from '@yardmaster/service-kit';
+import type { WireFamily } from '@yardmaster/llm-wire';
+import type { Strategy } from '@yardmaster/tool-render';
 import type { Candidate } from '../failover/candidate.js';
 import { priceFor, type ProviderEntry, type ProviderTable } from './provider-table.js';
+import { chooseRender } from './render-choice.js';
 
 /** What a request says about where it wants to go. */
 export interface RouteWish {
@@ -10,6 +13,8 @@ export interface RouteWish {
   /** An agent's own chains; empty: those of the configuration. */
   modelFallbacks: Readonly<Record<string, readonly string[]>>;
   toolDispatcher: 'auto' | 'native' | 'xml';
+  /** A render strategy that the request insists on; '' or `auto`: that of the provider entry. */
+  render?: string;
   needsTools: boolean;
   needsVision: boolean;
   /** The request is for vectors, not for an answer. */
@@ -20,6 +25,9 @@ export interface PlannedCandidate {
   entry: ProviderEntry;
   model: string;
   dialect: string;
+  /** How tools reach the model, and over which of the provider's APIs; absent: all in front, its usual one. */
+  render?: Strategy;
+  family?: WireFamily;
   /** Why it cannot serve this request; undefined when it can. */
   unusable: string | undefined;
 }
@@ -27,7 +35,6 @@ export interface PlannedCandidate {
 const DEFAULT_RETRIES = 2;
 const DEFAULT_BACKOFF_MS = 500;
 const DEFAULT_TIMEOUT_MS = 120_000;
-const DEFAULT_TEXT_DIALECT = 'hermes';
 
 /** Every (model, provider) pair of the chain in the order of trying: models outside, providers inside. Pure. */
 export function plan(
@@ -56,8 +63,14 @@ export function plan(
 
 function planOne(model: string, entry: ProviderEntry, wish: RouteWish): PlannedCandidate {
   const forced = wish.toolDispatcher !== 'auto' ? wish.toolDispatcher : (entry.config.tool_dispatcher ?? 'auto');
-  const native = forced === 'auto' ? entry.nativeTools : forced === 'native';
-  const dialect = native ? 'native' : (entry.config.dialect ?? DEFAULT_TEXT_DIALECT);
+  const { strategy, dialect, family, problem } = chooseRender(wish.render ?? '', entry.config.render, {
+    kind: entry.kind.kind,
+    family: entry.kind.family,
+    model,
+    nativeTools: entry.nativeTools,
+    toolDispatcher: forced,
+    dialect: entry.config.dialect,
+  });
   let unusable: string | undefined;
   if (model === '') unusable = 'no model was named and there is no default model';
   else if (entry.models !== undefined && !entry.models.includes(model))
@@ -66,7 +79,8 @@ function planOne(model: string, entry: ProviderEntry, wish: RouteWish): PlannedC
   else if (wish.needsVision && !entry.vision) unusable = 'cannot see images';
   else if (wish.toolDispatcher === 'native' && !entry.nativeTools && wish.needsTools)
     unusable = 'has no native tool calls, which the request insists on';
-  return { entry, model, dialect, unusable };
+  else if (problem !== undefined && wish.needsTools) unusable = problem;
+  return { entry, model, dialect, render: strategy, family, unusable };
 }
 
 /** Of most compatible servers nobody says whether they have embeddings: they are asked, after those that are said to. */
@@ -78,7 +92,10 @@ export function toEmbedder(planned: PlannedCandidate, routing: RoutingConfig): C
 }
 
 /** The usable pairs in the form that the failover engine tries. */
-export function toCandidate({ entry, model, dialect }: PlannedCandidate, routing: RoutingConfig): Candidate {
+export function toCandidate(
+  { entry, model, dialect, render, family }: PlannedCandidate,
+  routing: RoutingConfig,
+): Candidate {
   const { config, kind } = entry;
   const seconds = (value: number | undefined, otherwise: number) => (value === undefined ? otherwise : value * 1000);
   const price = priceFor(entry, model);
@@ -88,7 +105,8 @@ export function toCandidate({ entry, model, dialect }: PlannedCandidate, routing
     kind: kind.kind,
     model,
     dialect,
-    family: kind.family,
+    ...(render === undefined ? {} : { render }),
+    family: family ?? kind.family,
     baseUrl: entry.baseUrl,
     auth: entry.auth,
     keys: entry.keys,
