@@ -292,7 +292,7 @@ export class RunLoop {
   /** Calls that wait for a person park the run, unless all of them are decided by now. */
   private async settleApprovals(step: number): Promise<LoopEnd | undefined> {
     const { session } = this;
-    const settled = this.parts.approvals.settle(session);
+    const settled = await this.parts.approvals.settle(session, this.plan.tools);
     for (const call of settled.waiting)
       session.events.emit('tool.approval_required', {
         step,
@@ -300,6 +300,7 @@ export class RunLoop {
         name: call.name,
         arguments: parseExactJson(call.argumentsJson),
         args_hash: call.argsHash,
+        reason: call.approvalReason ?? null,
         expires_at: call.approvalExpiresMs === undefined ? null : new Date(call.approvalExpiresMs).toISOString(),
       });
     if (settled.waiting.length === 0) {

@@ -19,6 +19,16 @@ const EXIT_OF_CLASS: Readonly<Record<ErrorClass, number>> = {
   INTERNAL: EXIT.bug,
 };
 
+/** The command that shows what there is, for what was not found. */
+const LISTED_BY: Readonly<Record<string, string>> = {
+  'YM-RUN-UNKNOWN': 'yard run list',
+  'YM-CONVERSATION-UNKNOWN': 'yard conversation list',
+  'YM-TOOL-UNKNOWN': 'yard tool list',
+  'YM-MODEL-UNKNOWN': 'yard model list',
+  'YM-KEY-UNKNOWN': 'yard key list',
+  'YM-APPROVAL-UNKNOWN': 'yard approval list',
+};
+
 /** The exit code for an error of the API. A reused idempotency key is a conflict, whatever its HTTP status. */
 export const exitCodeOfError = (error: YardError): number =>
   error.code === 'YM-IDEMPOTENCY-MISMATCH' ? EXIT.conflict : EXIT_OF_CLASS[error.class];
@@ -78,6 +88,8 @@ function problemLines(error: YardError, verbose: boolean): string[] {
   }
   const known = (details['known'] ?? (details['details'] as Record<string, unknown> | undefined)?.['known']) as unknown;
   if (Array.isArray(known)) lines.push(`there are: ${known.slice(0, 30).join(', ')}${known.length > 30 ? ', …' : ''}`);
+  const list = LISTED_BY[error.code];
+  if (list !== undefined) lines.push(`see: ${list}`);
   if (error.class !== 'NOT_FOUND' && error.code.startsWith('YM-') && error.code !== 'YM-UNREACHABLE')
     lines.push(`what it means: yard explain ${error.code}`);
   if ((verbose || error.class === 'INTERNAL') && typeof details['trace_id'] === 'string')

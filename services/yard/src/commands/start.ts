@@ -6,7 +6,6 @@ import type { Invocation } from '../cli/invocation.js';
 import { RunProgress } from '../run-progress.js';
 import { bringUp, runningStack, type RunningStack } from '../stack/bring-up.js';
 import { CHECKOUT, stateFolder } from '../stack/checkout.js';
-import { StackError } from '../stack/stack-error.js';
 import { DEMO_TENANT } from '../stack/local-stack.js';
 import { seconds, Terminal } from '../terminal.js';
 import { EXIT, exitCodeOf } from '../exit-codes.js';
@@ -33,6 +32,7 @@ export async function start(invocation: Invocation): Promise<number> {
   // Ctrl-C is how a stack that stays is ended; a task that was to run once and did not is interrupted.
   const ofCtrlC = once ? EXIT.interrupted : EXIT.ok;
 
+  const broken = invocation.text('task') === 'broken';
   const stopping = new AbortController();
   let running: RunningStack | undefined;
   let ended: Promise<void> | undefined;
@@ -48,7 +48,8 @@ export async function start(invocation: Invocation): Promise<number> {
     terminal.line(terminal.bold('Yardmaster'));
     running = await bringUp({
       config: invocation.text('config'),
-      provider: invocation.text('provider'),
+      // The task that is made to fail is a model of the demo server.
+      provider: broken ? 'demo' : invocation.text('provider'),
       signal: stopping.signal,
       onProgress: ({ what, state, ms, words }) =>
         terminal.line(
@@ -62,7 +63,7 @@ export async function start(invocation: Invocation): Promise<number> {
     const code = await runTask(
       running,
       terminal,
-      invocation.text('task') === 'broken' ? BROKEN_TASK : { input: invocation.args.join(' ') || SAMPLE_TASK },
+      broken ? BROKEN_TASK : { input: invocation.args.join(' ') || SAMPLE_TASK },
       stopping.signal,
     );
     const { file } = running.stack;
@@ -79,9 +80,7 @@ export async function start(invocation: Invocation): Promise<number> {
     return EXIT.ok;
   } catch (error) {
     if (stopping.signal.aborted) return ofCtrlC;
-    if (!(error instanceof StackError) && !(error instanceof Error)) throw error;
-    process.stderr.write(`yardmaster: ${error.message}\n`);
-    return error instanceof StackError ? error.exitCode : EXIT.bug;
+    throw error;
   } finally {
     await end();
     process.off('SIGINT', onSignal);

@@ -81,7 +81,7 @@ function ofContext(name: string, source: string): Settings {
 
 function ofStack(): Settings {
   const stack = trustedStack();
-  if (stack === undefined) throw new NoAddress(`${whyNoStack()} Start one with: npm start`);
+  if (stack === undefined) throw new NoAddress(`${whyNoStack()}; start one with: npm start`);
   return { apiUrl: stack.api_url, apiKey: stack.api_key, source: stackFile(), stack };
 }
 
@@ -90,8 +90,8 @@ function whyNoStack(): string {
   const where = `Cannot reach the API${last === undefined ? '' : ` at ${last.api_url}`}:`;
   const ended = last === undefined ? '' : ` (the last one stopped at ${last.stopped_at})`;
   const why = existsSync(stackFile())
-    ? `the address would come from ${stackFile()}, whose process is gone.`
-    : `no stack of this checkout runs${ended}: there is no ${stackFile()}, and --api-url, YM_API_URL and contexts name no other address.`;
+    ? `the address would come from ${stackFile()}, whose process is gone`
+    : `no stack of this checkout runs${ended}: there is no ${stackFile()}, and --api-url, YM_API_URL and contexts name no other address`;
   return `${where} ${why}`;
 }
 

@@ -114,12 +114,12 @@ async function apiAnswers(patient: Patient): Promise<string> {
 }
 
 async function keyWorks(patient: Patient): Promise<string> {
-  const { tenant, key } = await (await patient.session()).lookup.me();
+  const { tenant, key } = await (await patient.api()).lookup.me();
   return `tenant ${tenant}, ${key.roles.join(', ')}`;
 }
 
 async function clock(patient: Patient): Promise<string> {
-  const { settings } = await patient.session();
+  const { settings } = await patient.api();
   const before = Date.now();
   const response = await fetch(`${settings.apiUrl}/livez`, { signal: AbortSignal.timeout(3_000) });
   const after = Date.now();
@@ -168,10 +168,12 @@ async function jetStream(patient: Patient): Promise<string> {
 }
 
 async function streams(patient: Patient): Promise<string> {
+  const { services } = await patient.localStack();
+  const executors = BUILT_IN_EXECUTORS.filter((kind) => Object.hasOwn(services, `executor-${kind}`));
   const there = new Set((await patient.streams()).map(({ name }) => name));
   const wanted = [
     ...Object.values(STREAMS).map(({ name }) => name),
-    ...BUILT_IN_EXECUTORS.map(toolStream),
+    ...executors.map(toolStream),
     ...Object.values(BUCKETS).map((bucket) => `KV_${bucket}`),
   ];
   const missing = wanted.filter((name) => !there.has(name));
@@ -217,7 +219,7 @@ async function redisEviction(patient: Patient): Promise<string> {
 }
 
 async function providers(patient: Patient): Promise<string> {
-  const session = await patient.session();
+  const session = await patient.api();
   const { items } = await session.lookup.providers.list();
   if (items.length === 0) fail('none is configured', 'yard dev up --config FILE, see docs/configuration.md');
   // Only the local stack's services see the network that we see.
@@ -254,7 +256,7 @@ function answers(address: string): Promise<boolean> {
 }
 
 async function tools(patient: Patient): Promise<string> {
-  const page = await (await patient.session()).lookup.tools.page({ limit: 200 });
+  const page = await (await patient.api()).lookup.tools.page({ limit: 200 });
   if (page.items.length === 0) throw new Error('none is registered');
   return `${page.items.length} registered`;
 }

@@ -40,17 +40,33 @@ export class Patient {
   readonly stack: StackFile | undefined = stackIn(stackFile());
   private nats: Promise<JetStream> | undefined;
   private found: Promise<StreamState[]> | undefined;
+  private answers: Promise<Session> | undefined;
 
   constructor(private readonly invocation: Invocation) {}
 
+  /** The API for the check whether it answers. */
   session(): Promise<Session> {
     return this.invocation.session();
+  }
+
+  /** The API for all other checks: one failure is told once. Throws Skip when it does not answer. */
+  async api(): Promise<Session> {
+    this.answers ??= this.session().then(async (session) => {
+      await session.lookup.ready().catch((error: { class?: string }) => {
+        // "Not ready" is an answer; its own check tells why.
+        if (error.class === undefined || (error as { code?: string }).code === 'YM-UNREACHABLE') throw error;
+      });
+      return session;
+    });
+    return this.answers.catch(() => {
+      throw new Skip('the API does not answer');
+    });
   }
 
   /** The local stack, where it is what commands talk to. Throws Skip. */
   async localStack(): Promise<StackFile> {
     if (this.stack === undefined) throw new Skip('no local stack runs');
-    const { settings } = await this.session();
+    const { settings } = await this.api();
     if (settings.stack === undefined) throw new Skip(`${settings.apiUrl} is not the local stack`);
     return this.stack;
   }

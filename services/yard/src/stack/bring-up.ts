@@ -1,9 +1,11 @@
 import { existsSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { delimiter, join } from 'node:path';
-import { BUILT_IN_EXECUTORS } from '@yardmaster/contracts';
+import { pathToFileURL } from 'node:url';
+import { BUILT_IN_EXECUTORS, YardError } from '@yardmaster/contracts';
 import { type Script, startModel } from '@yardmaster/local-stack';
-import { isBuilt, type StackFile, stackFile, stackIn } from './checkout.js';
+import { CHECKOUT, isBuilt, type StackFile, stackFile, stackIn } from './checkout.js';
+import { EXIT } from '../exit-codes.js';
 import { DEFAULT_API_PORT, LocalStack, type StackOptions } from './local-stack.js';
 import { findModel } from './model-search.js';
 import { StackError } from './stack-error.js';
@@ -57,6 +59,7 @@ function findSandbox(): boolean {
 /** Finds a model and starts everything. */
 export async function bringUp(options: BringUpOptions): Promise<RunningStack> {
   if (!isBuilt()) throw new StackError('the services are not built: run "npm run build" first', 1);
+  await ensureServers();
   const wanted = options.apiPort ?? DEFAULT_API_PORT;
   const apiPort = await freePort(wanted);
   if (apiPort !== wanted)
@@ -95,7 +98,20 @@ export async function bringUp(options: BringUpOptions): Promise<RunningStack> {
     };
   } catch (error) {
     await demo?.stop();
-    throw error;
+    if (options.signal?.aborted || YardError.is(error)) throw error;
+    throw new StackError(`the stack did not start: ${(error as Error).message}`, EXIT.bug);
+  }
+}
+
+/** `npm start` has found the servers by now; elsewhere they are found, installed or explained in the same way. */
+async function ensureServers(): Promise<void> {
+  if (process.env['YM_NATS_SERVER'] && process.env['YM_REDIS_SERVER']) return;
+  const setup = pathToFileURL(join(CHECKOUT, 'libs', 'local-stack', 'setup', 'servers.mjs')).href;
+  const { ensureServers } = (await import(setup)) as { ensureServers: (how: { required: boolean }) => Promise<void> };
+  try {
+    await ensureServers({ required: true });
+  } catch (error) {
+    throw new StackError((error as Error).message, (error as { exitCode?: number }).exitCode ?? EXIT.bug);
   }
 }
 
