@@ -1,4 +1,4 @@
-import { IsInt, IsString, Max, Min } from 'class-validator';
+import { IsInt, IsString, Matches, Max, Min } from 'class-validator';
 import { FromEnv, ServiceConfig } from '@yardmaster/service-kit';
 
 /** The file executor's variables; the shared ones are in ServiceConfig. */
@@ -7,6 +7,11 @@ export class ExecutorFilesConfig extends ServiceConfig {
   @FromEnv('YM_WORKSPACES')
   @IsString({ message: 'it must be the folder of the workspaces' })
   workspaces!: string;
+
+  /** The queue that is served: another one for an isolation class of its own, such as `files-gvisor`. */
+  @FromEnv('YM_EXECUTOR_KIND')
+  @Matches(/^[a-z0-9]+(-[a-z0-9]+)*$/, { message: 'it must be small letters, digits and single dashes' })
+  kind: string = 'files';
 
   /** Calls run at once. */
   @FromEnv('YM_EXECUTOR_FILES_SLOTS')

@@ -19,7 +19,7 @@ export class FileExecutor implements OnApplicationBootstrap, BeforeApplicationSh
   async onApplicationBootstrap(): Promise<void> {
     const { bus, config, log } = this.service;
     this.server = await serveTools(
-      { kind: 'files', bus, slots: config.slots, ackWaitMs: config.ackWaitMs, log },
+      { kind: config.kind, bus, slots: config.slots, ackWaitMs: config.ackWaitMs, log },
       fileTools(config.workspaces),
     );
   }
