@@ -170,7 +170,10 @@ describe('approvals', () => {
     expect(waiting['items']).toMatchObject([{ tool: 'file_write', state: 'waiting', run_id: approve[2] }]);
     expect(await run(approve)).toMatchObject({ code: 0 });
     expect(await run(['run', 'result', approve[2]!])).toMatchObject({ code: 0, out: 'touched it\n' });
-    expect([3, 5]).toContain((await run(['approval', 'deny', ...approve.slice(2)])).code);
+    const late = await run(['approval', 'deny', ...approve.slice(2)]);
+    expect(late.code).toBe(5);
+    expect(late.err).toMatch(/approved already, by key \w+ at 20/);
+    expect((await run(['approval', 'deny', approve[2]!, '9-9'])).code).toBe(3);
   });
 });
 
