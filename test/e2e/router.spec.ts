@@ -32,6 +32,19 @@ function answer(connection: FaultConnection): void {
   connection.end();
 }
 
+/** gpt-oss on llama.cpp: writes a file, then says so. */
+function complete(body: string, connection: FaultConnection): void {
+  const { prompt } = JSON.parse(body) as { prompt: string };
+  const written = prompt.includes('<|start|>functions.file_write to=assistant');
+  const text = written
+    ? '<|channel|>analysis<|message|>It is there.<|end|><|start|>assistant<|channel|>final<|message|>Written.'
+    : '<|channel|>analysis<|message|>A file it is.<|end|><|start|>assistant<|channel|>commentary to=functions.file_write <|constrain|>json<|message|>{"path":"from-gpt-oss.txt","content":"hello"}';
+  connection.head(200);
+  for (const piece of text.match(/.{1,9}/gs)!) connection.chunk(event({ content: piece, stop: false }));
+  connection.chunk(event({ content: '', stop: true, stop_type: 'eos', tokens_predicted: 20, tokens_evaluated: 100 }));
+  connection.end();
+}
+
 beforeAll(async () => {
   elsewhere = await startFaultServer((_request, connection) => answer(connection));
   let turn = 0;
@@ -64,6 +77,7 @@ beforeAll(async () => {
       const data = input.map((text, index) => ({ index, embedding: [text.length, 0.25] })).reverse();
       return connection.json(200, { data, usage: { prompt_tokens: 7, total_tokens: 7 } });
     }
+    if (request.path === '/completion') return complete(request.body, connection);
     answer(connection);
   });
   const at = (server: FaultServer) => ({ native: true, demo: false, kind: 'openai', base_url: `${server.url}/v1` });
@@ -76,6 +90,14 @@ beforeAll(async () => {
         models: ['demo', 'lonely'],
       },
       beta: { ...at(beta), auth: 'bearer', key_env: 'BETA', models: ['demo', 'vectors'], embeddings: true },
+      gpu: {
+        ...at(beta),
+        kind: 'llamacpp',
+        auth: 'none',
+        native: false,
+        render: 'harmony_upfront',
+        models: ['gpt-oss-20b'],
+      },
       gamma: { ...at(elsewhere), auth: 'none', models: ['last'] },
     },
     {
@@ -83,7 +105,7 @@ beforeAll(async () => {
       serviceEnv: { router: KEYS },
       routing: {
         retries: 2,
-        providers: ['alpha', 'nobody', 'beta', 'gamma'],
+        providers: ['alpha', 'nobody', 'beta', 'gpu', 'gamma'],
         model_fallbacks: { lonely: ['last-but-one'] },
       },
     },
@@ -151,9 +173,11 @@ it('providers are shown with their keys by hash, and a mistake in the chain is a
   expect(plan.candidates.map(({ provider, model, usable }) => `${provider}/${model} ${usable}`)).toEqual([
     'alpha/lonely true',
     'beta/lonely false',
+    'gpu/lonely false',
     'gamma/lonely false',
     'alpha/last-but-one false',
     'beta/last-but-one false',
+    'gpu/last-but-one false',
     'gamma/last-but-one false',
   ]);
 });
@@ -171,6 +195,19 @@ it('vectors come from the provider that has the model, in the order of the texts
   });
   expect(beta.requests.at(-1)).toMatchObject({ path: '/v1/embeddings', model: 'vectors' });
   expect((await post('/v1/embeddings', { model: 'nothing', input: 'a' })).status).toBe(404);
+});
+
+it('a model that is driven by exact text calls tools and answers without showing its marks', async () => {
+  const run = await ym.runs.start({ input: 'write a file', model: 'gpt-oss-20b', tools: ['file_write'] });
+  expect(await run.result()).toMatchObject({ state: 'completed', output: 'Written.' });
+  expect(readFileSync(yard.file('from-gpt-oss.txt'), 'utf8')).toBe('hello');
+  const [first, second] = beta.requests
+    .filter(({ path }) => path === '/completion')
+    .map(({ body }) => (JSON.parse(body) as { prompt: string }).prompt);
+  // The cache of the server goes by the prefix.
+  expect(second!.startsWith(first!)).toBe(true);
+  const { text } = await chat('gpt-oss-20b');
+  expect(text).toContain('file_write');
 });
 
 it('usage is counted by day and provider, and a budget that is used up refuses before anything is sent', async () => {

@@ -8,7 +8,7 @@ import type { ApiRequest } from '../http/request.js';
 import { type ChatCall, ChatReply, finishReasonOf } from './chat-reply.js';
 import type { ChatRequestDto } from './chat-request.dto.js';
 import { fromOpenAiMessages } from './openai-messages.js';
-import { readCalls } from './read-calls.js';
+import { isReadAsText, readCalls } from './read-calls.js';
 
 /** Messages above this size go through Redis: nothing on the bus is larger than it takes. */
 const INLINE_BYTES = 256 * 1024;
@@ -78,7 +78,7 @@ export class ChatCompletions {
     for await (const { kind } of frames) {
       switch (kind.case) {
         case 'start':
-          hold = kind.value.dialect !== 'native' && Boolean(body.tools?.length);
+          hold = isReadAsText(kind.value.dialect, body.tools ?? []);
           begun = true;
           sink?.begin(kind.value.model);
           break;

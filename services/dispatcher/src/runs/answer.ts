@@ -7,6 +7,7 @@ import type {
   ConversationMessage,
   Effect,
   StoredToolCall,
+  ThinkingBlock,
   Tool,
 } from '@yardmaster/contracts';
 import { CALL_MCP } from '@yardmaster/tool-render';
@@ -87,11 +88,13 @@ export function interpret(end: ChatEnd, context: AnswerContext): Reading {
   );
   const served = { provider: end.provider, model: end.model, dialect: end.dialect };
   const reasoning = parsed.reasoning === '' ? null : parsed.reasoning;
+  const thinking = thinkingOf(end);
   const asChat = (content: string): ConversationMessage => ({
     type: 'chat',
     role: 'assistant',
     content,
     reasoning_content: reasoning,
+    ...thinking,
     served,
   });
 
@@ -134,6 +137,7 @@ export function interpret(end: ChatEnd, context: AnswerContext): Reading {
       text: parsed.text === '' ? null : parsed.text,
       tool_calls: stored,
       reasoning_content: reasoning,
+      ...thinking,
       served,
     },
     calls,
@@ -176,6 +180,13 @@ function toolOnServer(tools: ReadonlyMap<string, Tool>, server: string, wanted: 
   return [...tools].find(
     ([name, tool]) => (tool.server || 'local') === server && (name === wanted || tool.serverTool === wanted),
   );
+}
+
+/** Kept for the model that wrote them, which wants them back with the results of its calls. */
+function thinkingOf(end: ChatEnd): { thinking_blocks?: ThinkingBlock[] } {
+  return end.thinkingBlocksJson === ''
+    ? {}
+    : { thinking_blocks: JSON.parse(end.thinkingBlocksJson) as ThinkingBlock[] };
 }
 
 function pendingOf(call: ParsedToolCall, id: string, context: AnswerContext): PendingCall {

@@ -187,6 +187,7 @@ describe('file_move and file_delete', () => {
     expect((await files.call('file_move', { from: 'a', to: 'b' })).reason).toBe('exists');
     expect((await files.call('file_move', { from: 'a', to: 'folder' })).reason).toBe('exists');
     expect((await files.call('file_move', { from: 'folder', to: 'folder/y/z' })).reason).toBe('path');
+    expect(readdirSync(at('folder'))).toEqual(['x']);
     expect((await files.call('file_move', { from: 'a', to: 'a' })).reason).toBe('invalid_input');
     expect((await files.call('file_move', { from: 'gone', to: 'new/place' })).reason).toBe('not_found');
     expect((await files.call('file_move', { from: '.', to: 'new' })).reason).toBe('path');
@@ -294,6 +295,7 @@ describe('quotas', () => {
     expect((await write('c', 100)).ok).toBeUndefined();
     expect((await write('d', 1)).output).toMatch(/3 of 3 files/);
     expect((await files.call('file_write', { path: 'new/d', content: '' })).reason).toBe('quota');
+    expect((await write('new/er/d', 400)).reason).toBe('quota');
     expect(readdirSync(files.home).sort()).toEqual(['b', 'c']);
     await files.call('file_delete', { path: 'c' });
     expect((await write('d', 300)).ok).toBeUndefined();

@@ -23,6 +23,8 @@ export interface WalkOptions {
   signal: AbortSignal;
   /** The .gitignore files of the folders above, the outermost first. */
   ignore?: IgnoreFiles;
+  /** Called before a folder is let go whose entries were named. */
+  beforeLeaving?: () => Promise<void>;
   /** Told of folders that could not be entered or not be listed whole. */
   onIncomplete?: (path: string) => void;
 }
@@ -73,6 +75,7 @@ async function* inside(
     }
     try {
       yield* inside(next, inner, { ...options, depth: options.depth - 1 }, ignore, pace);
+      await options.beforeLeaving?.();
     } finally {
       await next.close();
     }

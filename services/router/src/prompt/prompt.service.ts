@@ -26,6 +26,7 @@ import type { Candidate, CutWish, Rendered, Renderer } from '../failover/candida
 import { cutTurns } from './cut-turns.js';
 import { toWireMessages } from './wire-messages.js';
 import { HistoryCache, type RenderedItem, renderItem, type StoredItem } from './history-cache.js';
+import { HARMONY_CUE, HARMONY_TOKENS, harmonyFront, harmonyItem } from './harmony-prompt.js';
 import { shownItem } from './shown-history.js';
 import { type RequestTools, type ToolPart, toolPart } from './tool-part.js';
 
@@ -74,6 +75,7 @@ export class PromptService {
       const rendered = this.render(tenant, request, candidate, history, tail, part, tools.known);
       const cut = cutTurns(rendered, wish);
       if (cut === null) return null;
+      if (candidate.family === 'llamacpp-completion') return rawPrompt(request.system, part, extras, cut);
       const native = candidate.dialect === 'native';
       const system = [request.system, part.system].filter((text) => text !== '').join('\n\n');
       const messages: WireMessage[] = [];
@@ -113,10 +115,13 @@ export class PromptService {
     known: ToolCatalogue,
   ): RenderedItem[] {
     // What the provider does not want (reasoning, for most) is left out here, once, and not at every attempt.
-    const wire = (item: ConversationMessage) =>
-      toWireMessages(candidate, shownItem(item, part.renderer, known))
-        .map((message) => messageJson(message, candidate.quirks))
+    const wire = (item: ConversationMessage) => {
+      const shown = shownItem(item, part.renderer, known);
+      if (candidate.family === 'llamacpp-completion') return harmonyItem(shown.item, candidate);
+      return toWireMessages(candidate, shown)
+        .map((message) => (message.thinking_blocks ? JSON.stringify(message) : messageJson(message, candidate.quirks)))
         .join(',');
+    };
     const key = `${tenant} ${request.conversationId} ${candidate.provider} ${candidate.model} ${candidate.dialect} ${part.form}`;
     const rendered =
       request.conversationId === ''
@@ -223,6 +228,21 @@ class DrawnTools {
     if (chars === undefined) this.chars.set(part, (chars = JSON.stringify(part.raw).length));
     return chars;
   }
+}
+
+/** The exact text for a model that is driven without a chat template. */
+function rawPrompt(
+  system: string,
+  tools: ToolPart,
+  extras: ReturnType<typeof requestExtras>,
+  cut: { items: readonly RenderedItem[]; turnsCut: number },
+): Rendered {
+  const prompt = harmonyFront(system, tools.system) + cut.items.map(({ json }) => json).join('') + HARMONY_CUE;
+  return {
+    input: { messages: [], prompt, ...extras, extra: { preserved_tokens: HARMONY_TOKENS } },
+    turnsCut: cut.turnsCut,
+    promptTokens: Math.ceil(prompt.length / 4),
+  };
 }
 
 /** With one more sequence at which a model stops: it must not go on to invent the result of its own call. */

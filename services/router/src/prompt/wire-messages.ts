@@ -9,7 +9,7 @@ const xml = new XmlToolDispatcher();
 
 /** One item of the history, drawn in the strategy of a candidate, as messages of the wire, in the dialect of a candidate. */
 export function toWireMessages(
-  candidate: Pick<Candidate, 'provider' | 'model' | 'dialect' | 'kind'>,
+  candidate: Pick<Candidate, 'provider' | 'model' | 'dialect' | 'kind' | 'family'>,
   { item, references }: ShownItem,
 ): ChatMessage[] {
   const target = { provider: candidate.provider, model: candidate.model };
@@ -17,8 +17,21 @@ export function toWireMessages(
   const options = { target, neutraliseEveryRole: candidate.kind === 'llamacpp' };
   if (candidate.dialect !== 'native') return xml.toProviderMessages([item], options).map(plain);
   const messages = native.toProviderMessages([item], options);
-  const wire = messages.map(item.type === 'chat' ? plain : fromPayload);
+  const wire = withThinking(candidate, item, messages.map(item.type === 'chat' ? plain : fromPayload));
   return references.size === 0 ? wire : wire.map((message) => withReferences(message, references));
+}
+
+/** Thinking blocks are signed: they go back as they came, to the provider and model that wrote them, and nowhere else. */
+function withThinking(
+  candidate: Pick<Candidate, 'provider' | 'model' | 'family'>,
+  item: ConversationMessage,
+  messages: ChatMessage[],
+): ChatMessage[] {
+  if (candidate.family !== 'anthropic-messages' || item.type === 'tool_results') return messages;
+  const { thinking_blocks: blocks, served } = item;
+  if (blocks === undefined || served?.provider !== candidate.provider || served.model !== candidate.model)
+    return messages;
+  return messages.map((message) => ({ ...message, thinking_blocks: blocks }));
 }
 
 function withReferences(message: ChatMessage, references: ShownItem['references']): ChatMessage {

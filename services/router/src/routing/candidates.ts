@@ -64,6 +64,7 @@ export function plan(
 function planOne(model: string, entry: ProviderEntry, wish: RouteWish): PlannedCandidate {
   const forced = wish.toolDispatcher !== 'auto' ? wish.toolDispatcher : (entry.config.tool_dispatcher ?? 'auto');
   const { strategy, dialect, family, problem } = chooseRender(wish.render ?? '', entry.config.render, {
+    kind: entry.kind.kind,
     family: entry.kind.family,
     model,
     nativeTools: entry.nativeTools,

@@ -2,6 +2,7 @@ import { expect, it, test } from 'vitest';
 import { chooseRender, type RenderTarget } from './render-choice.js';
 
 const target = (more: Partial<RenderTarget> = {}): RenderTarget => ({
+  kind: 'openai',
   family: 'openai-chat',
   model: 'qwen3-7b',
   nativeTools: true,
@@ -48,4 +49,17 @@ it.each([
   ['native_upfront', { nativeTools: false }, /native/],
 ])('a request that insists on %s is told why not', (wish, more, why) => {
   expect(chooseRender(wish, undefined, target(more)).problem).toMatch(why);
+});
+
+it.each([
+  ['llama.cpp where the entry names Harmony', { kind: 'llamacpp', nativeTools: false }, 'harmony_upfront'],
+  ['llama.cpp where the dialect is Harmony', { kind: 'llamacpp', nativeTools: false, dialect: 'harmony' }, undefined],
+  ['a server of raw text', { kind: 'llamacpp-completion', family: 'llamacpp-completion' as const }, undefined],
+])('Harmony goes as exact text to %s', (_, more, configured) => {
+  expect(chooseRender('', configured, target(more))).toMatchObject({
+    family: 'llamacpp-completion',
+    dialect: 'harmony',
+    strategy: configured ?? 'harmony_dispatcher',
+    problem: undefined,
+  });
 });

@@ -3,6 +3,7 @@ import { isStrategy, STRATEGIES, type Strategy } from '@yardmaster/tool-render';
 
 /** What decides how tools reach the models of one provider entry. */
 export interface RenderTarget {
+  kind: string;
   family: WireFamily;
   model: string;
   /** Does its API take tools? */
@@ -46,14 +47,20 @@ export function chooseRender(wish: string, configured: string | undefined, targe
     else if (insists) problem = `${strategy} needs native tool calls`;
     else strategy = automatic(target, native);
   }
-  return {
-    strategy,
-    dialect: native ? 'native' : (target.dialect ?? (isHarmony(strategy) ? 'harmony' : DEFAULT_TEXT_DIALECT)),
-    // Its search and namespaces exist in the Responses API only.
-    family:
-      strategy === 'openai_native_deferred' && target.family === 'openai-chat' ? 'openai-responses' : target.family,
-    problem,
-  };
+  let dialect = native ? 'native' : (target.dialect ?? (isHarmony(strategy) ? 'harmony' : DEFAULT_TEXT_DIALECT));
+  if (target.family === 'llamacpp-completion') dialect = 'harmony';
+  const family = familyOf(strategy, dialect, target);
+  // Exact text is drawn in Harmony only.
+  if (family === 'llamacpp-completion' && !isHarmony(strategy)) strategy = 'harmony_dispatcher';
+  return { strategy, dialect, family, problem };
+}
+
+function familyOf(strategy: Strategy, dialect: string, { family, kind }: RenderTarget): WireFamily {
+  // Its search and namespaces exist in the Responses API only.
+  if (strategy === 'openai_native_deferred' && family === 'openai-chat') return 'openai-responses';
+  // Its chat route has a template and a reader of its own, which take the marks out: only raw text comes through whole.
+  if (kind === 'llamacpp' && dialect === 'harmony') return 'llamacpp-completion';
+  return family;
 }
 
 function automatic({ family, model }: RenderTarget, native: boolean): Strategy {

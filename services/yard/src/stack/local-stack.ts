@@ -14,7 +14,7 @@ import {
 import { type NatsServer, natsTable, type RedisServer, startNats, startRedis } from '@yardmaster/local-stack';
 import { LAST_STACK, type LastStack, serviceEntry, type StackFile, stateFolder } from './checkout.js';
 import type { FoundModel } from './model-search.js';
-import { ServiceProcess } from './service-process.js';
+import { type ReadyLine, ServiceProcess } from './service-process.js';
 
 export interface StackOptions {
   /** Folder for data, logs, secrets and workspaces; `.yard` in the checkout unless said otherwise. */
@@ -186,6 +186,14 @@ export class LocalStack {
     await child.start(READY_MS);
   }
 
+  /** Restarts one process of the stack (as named in `pids`) with extra variables; resolves when it is ready. */
+  async restart(name: string, env: NodeJS.ProcessEnv = {}): Promise<void> {
+    const child = this.processes.get(name);
+    if (child === undefined)
+      throw new Error(`no "${name}" runs here; there are: ${[...this.processes.keys()].join(', ')}`);
+    await child.restart(env, SERVICE_GRACE_MS, READY_MS);
+  }
+
   /** The variables that another process of this service needs to join the stack. */
   environmentOf(name: string): NodeJS.ProcessEnv {
     const service = SERVICES.find((candidate) => candidate.name === name);
@@ -237,6 +245,11 @@ export class LocalStack {
 
   get pids(): ReadonlyMap<string, number | undefined> {
     return new Map([...this.processes].map(([name, child]) => [name, child.pid]));
+  }
+
+  /** What each process said when it became ready: its ports, for the api its address. */
+  get readyLines(): ReadonlyMap<string, ReadyLine | undefined> {
+    return new Map([...this.processes].map(([name, child]) => [name, child.ready]));
   }
 
   private writeFile(): void {
