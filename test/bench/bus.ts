@@ -8,6 +8,7 @@ import { Bus, ensureTopology } from '@yardmaster/bus';
 import { executorAccount } from '@yardmaster/contracts';
 import { natsTable, startNats, startRedis } from '@yardmaster/local-stack';
 import type { Bench, Row } from './report.ts';
+import { services } from './services.ts';
 
 const KIND = 'shell';
 const TARGET = 1.5;
@@ -73,6 +74,7 @@ export const bench: Bench = async function* ({ quick }) {
     await setup.close();
     await Promise.all([nats.stop(), redis.stop()]);
   }
+  yield* services();
 };
 
 function* rowsOf(

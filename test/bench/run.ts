@@ -7,6 +7,7 @@ const BENCHES: Record<string, () => Promise<{ bench: Bench }>> = {
   api: () => import('./api.ts'),
   bus: () => import('./bus.ts'),
   edits: () => import('./edits.ts'),
+  router: () => import('./router.ts'),
   turn: () => import('./turn.ts'),
   render: () => import('./render.ts'),
   toolcalls: () => import('./toolcalls.ts'),

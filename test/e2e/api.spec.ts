@@ -104,3 +104,33 @@ it('leaving is not cancelling', async () => {
   }
   await expect.poll(() => state(run.id), { timeout: 10_000 }).toBe('completed');
 });
+
+it('what a request names and is not there is named, with what is', async () => {
+  await expect(ym.runs.start({ input: 'x', tools: ['shell_run', 'file_red'] })).rejects.toMatchObject({
+    status: 404,
+    code: 'YM-TOOL-UNKNOWN',
+    problem: { unknown: ['file_red'], did_you_mean: 'file_read' },
+  });
+  await expect(ym.runs.start({ input: 'x', model: 'dmo' })).rejects.toMatchObject({
+    status: 404,
+    code: 'YM-MODEL-UNKNOWN',
+    problem: { known: ['demo'] },
+  });
+  await expect(ym.runs.start({ input: 'x', agent: 'nobody' })).rejects.toMatchObject({ code: 'YM-AGENT-UNKNOWN' });
+});
+
+it('tools and providers can be looked at and tried', async () => {
+  const names: string[] = [];
+  for await (const tool of ym.tools.list()) names.push(tool.name);
+  expect(names).toEqual(expect.arrayContaining(['shell_run', 'file_read', 'file_edit']));
+  expect((await ym.tools.search('change text in a file', 3)).map(({ tool }) => tool.name)).toContain('file_edit');
+  expect(await ym.tools.validate('file_read', { path: 'a', offset: '3' })).toEqual({
+    ok: true,
+    arguments: { path: 'a', offset: 3 },
+  });
+  expect(await ym.tools.validate('file_read', {})).toMatchObject({ ok: false });
+  const { default_model, items } = await ym.providers.list();
+  expect(items.map(({ name, health }) => [name, health])).toEqual([['native', 'up']]);
+  const plan = await ym.providers.plan({ model: default_model ?? 'demo' });
+  expect(plan.candidates[0]).toMatchObject({ provider: 'native', usable: true });
+});

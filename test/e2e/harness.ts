@@ -58,7 +58,11 @@ export const OVER = ['completed', 'failed', 'cancelled', 'incomplete'];
 /** All services as separate processes against real servers, with scripted models as providers. */
 export async function startStack(
   providers: Record<string, ProviderOptions>,
-  options: Partial<StackOptions> & { agents?: Record<string, unknown>; routing?: Record<string, unknown> } = {},
+  options: Partial<StackOptions> & {
+    agents?: Record<string, unknown>;
+    routing?: Record<string, unknown>;
+    approvals?: Record<string, string>;
+  } = {},
 ): Promise<Stack> {
   const state = mkdtempSync(join(tmpdir(), 'yardmaster-e2e-'));
   const models: Record<string, DemoModel> = {};
@@ -74,11 +78,12 @@ export async function startStack(
       ...config,
     };
   }
-  const { agents = {}, routing = {}, ...stackOptions } = options;
+  const { agents = {}, routing = {}, approvals = {}, ...stackOptions } = options;
   const yaml = stringify({
     providers: entries,
     routing: { default_model: 'demo', providers: Object.keys(providers), retries: 0, backoff_ms: 10, ...routing },
     agents,
+    approvals,
   });
   const stopModels = () => Promise.all(Object.values(models).map((model) => model.stop()));
   let stack: LocalStack;

@@ -56,6 +56,12 @@ beforeAll(async () => {
         models: ['demo'],
         script: ({ messages }) => {
           const text = JSON.stringify(messages);
+          if (text.includes('broken call')) {
+            if (text.includes('<tool_result name=')) return { text: 'repaired' };
+            const told = text.includes('Nothing was run');
+            const call = '{"name": "file_list", "arguments": {"path": "."}}';
+            return { text: `<tool_call>${told ? call : call.replace('": {', '" {')}</tool_call>` };
+          }
           if (!text.includes('fail over')) return undefined;
           // The XML model must see its predecessor's call and result in its own dialect.
           const seen = text.includes('<tool_call>') && text.includes('<tool_result name=');
@@ -117,6 +123,14 @@ it('calls that cannot be read or are unknown are answered, and nothing is run', 
     .map((message) => String(message.content));
   expect(answers[0]).toMatch(/unterminated[\s\S]*Nothing was run/);
   expect(answers[1]).toMatch(/unknown_tool[\s\S]*file_read/);
+});
+
+it('a model that writes its calls as text and breaks one repairs it in the same turn', async () => {
+  yard.put({ 'a.txt': 'a' });
+  const done = await yard.settled((await yard.start({ input: 'broken call', agent: 'xml' })).id);
+  expect(done).toMatchObject({ state: 'completed', output: 'repaired', steps: 3 });
+  const tools = (await yard.events(done.id)).filter((event) => event.type === 'tool.completed');
+  expect(tools.map((event) => event.data['ok'])).toEqual([true]);
 });
 
 it('a tool that fails is told to the model, and the run goes on', async () => {

@@ -3,4 +3,4 @@ export { type EventOptions } from './event-source.js';
 export { type CallOptions, type ClientOptions } from './http.js';
 export { type RunFilter, RunHandle, Runs, type StartOptions } from './runs.js';
 export * from './types.js';
-export { Conversations, Keys, Providers, Tools, Yardmaster } from './yardmaster.js';
+export { Conversations, Keys, Providers, Tenants, Tools, Yardmaster } from './yardmaster.js';

@@ -174,6 +174,23 @@ export interface ApiKey {
   expires_at: string | null;
 }
 
+/** Null: not limited, or as the server does by default. */
+export interface Quotas {
+  tokens_per_day: number | null;
+  cost_usd_per_day: number | null;
+  requests_per_minute: number | null;
+}
+
+/** What a tenant used on a day of UTC, failed attempts at providers included. */
+export interface UsageOfDay extends Usage {
+  day: string;
+  requests: number;
+  attempts: number;
+  failed_attempts: number;
+  reasoning_tokens: number;
+  providers: Record<string, { attempts: number; tokens: number; cost_usd: number }>;
+}
+
 export interface Me {
   tenant: string;
   key: { id: string; name: string; roles: Role[] };

@@ -13,7 +13,9 @@ import type {
   PlanRequest,
   Provider,
   PutTool,
+  Quotas,
   Tool,
+  UsageOfDay,
 } from './types.js';
 
 interface PageRequest {
@@ -30,6 +32,7 @@ export class Yardmaster {
   readonly tools: Tools;
   readonly providers: Providers;
   readonly keys: Keys;
+  readonly tenants: Tenants;
   private readonly http: Http;
 
   constructor(options: ClientOptions) {
@@ -39,6 +42,7 @@ export class Yardmaster {
     this.tools = new Tools(this.http);
     this.providers = new Providers(this.http);
     this.keys = new Keys(this.http);
+    this.tenants = new Tenants(this.http);
   }
 
   /** Whose key is this, and how many runs are in which state? */
@@ -182,5 +186,26 @@ export class Keys {
   revoke(tenant: string, id: string, options?: CallOptions): Promise<void> {
     const path = `${at('/v1/tenants', tenant)}/keys/${encodeURIComponent(id)}`;
     return this.http.json({ method: 'DELETE', path, ...signalOf(options) });
+  }
+}
+
+export class Tenants {
+  constructor(private readonly http: Http) {}
+
+  /** What was used, newest day first; `days` counts today. */
+  async usage(tenant: string, days = 1, options?: CallOptions): Promise<UsageOfDay[]> {
+    const path = `${at('/v1/tenants', tenant)}/usage`;
+    const request = { method: 'GET', path, query: { days }, ...signalOf(options) } as const;
+    return (await this.http.json<Page<UsageOfDay>>(request)).items;
+  }
+
+  quotas(tenant: string, options?: CallOptions): Promise<Quotas> {
+    return this.http.json({ method: 'GET', path: `${at('/v1/tenants', tenant)}/quotas`, ...signalOf(options) });
+  }
+
+  /** Sets all quotas: members that are absent or null are no longer limited. */
+  setQuotas(tenant: string, quotas: Partial<Quotas>, options?: CallOptions): Promise<Quotas> {
+    const path = `${at('/v1/tenants', tenant)}/quotas`;
+    return this.http.json({ method: 'PUT', path, body: quotas, ...signalOf(options) });
   }
 }

@@ -31,10 +31,17 @@ const sha256 = {
 const lineHint = { type: 'integer', minimum: 1, description: 'About which line the old text starts.' };
 const oldString = {
   type: 'string',
-  minLength: 1,
   maxLength: 1_000_000,
-  description: 'The text to replace, as it stands in the file, with enough context to be unique.',
+  description:
+    'The text to replace, as it stands in the file, with enough context to be unique. Empty only to create a file.',
 };
+const minConfidence = {
+  type: 'number',
+  minimum: 0.8,
+  maximum: 1,
+  description: 'Refuse unless the place is at least this sure. Default 0.8.',
+};
+const dryRun = { type: 'boolean', description: 'Only show what the edit would change.' };
 const newString = { type: 'string', maxLength: 1_000_000, description: 'The text to put there.' };
 
 /** The built-in tools by their public names (README, "Built-in tools"). Meta tools are registered with two underscores. */
@@ -129,6 +136,8 @@ export const BUILT_IN_TOOLS: readonly BuiltInTool[] = [
         replace_all: { type: 'boolean', description: 'Replace every occurrence.' },
         line_hint: lineHint,
         expected_sha256: sha256,
+        min_confidence: minConfidence,
+        dry_run: dryRun,
       },
       ['path', 'old_string', 'new_string'],
     ),
@@ -154,6 +163,8 @@ export const BUILT_IN_TOOLS: readonly BuiltInTool[] = [
           ),
         },
         expected_sha256: sha256,
+        min_confidence: minConfidence,
+        dry_run: dryRun,
       },
       ['path', 'edits'],
     ),

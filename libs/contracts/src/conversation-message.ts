@@ -25,12 +25,17 @@ export interface ImagePart {
 
 export type ContentPart = TextPart | ImagePart;
 
+/** A block of thinking that only its author can read: it goes back unchanged to the same provider and model, and to nobody else. */
+export type ThinkingBlock =
+  { type: 'thinking'; thinking: string; signature?: string } | { type: 'redacted_thinking'; data: string };
+
 /** A plain message of one role. */
 export interface ChatTurn {
   type: 'chat';
   role: 'system' | 'user' | 'assistant';
   content: string | ContentPart[];
   reasoning_content?: string | null;
+  thinking_blocks?: ThinkingBlock[];
   served?: ServedBy;
 }
 
@@ -47,6 +52,7 @@ export interface AssistantToolCalls {
   text: string | null;
   tool_calls: StoredToolCall[];
   reasoning_content: string | null;
+  thinking_blocks?: ThinkingBlock[];
   served?: ServedBy;
 }
 

@@ -11,6 +11,7 @@ import { checkFunctions, connectRedis, firstConnection, type RedisOptions } from
 import type { Decision, RunRecord, RunState, RunUpdate } from './run-record.js';
 import * as runs from './runs.js';
 import { Leadership, Timers } from './timers.js';
+import { ToolSets } from './tool-sets.js';
 
 const FIRST_CONNECTION_MS = 2_000;
 
@@ -25,6 +26,7 @@ export class ConversationStore {
   readonly limits: TenantLimits;
   readonly timers: Timers;
   readonly leadership: Leadership;
+  readonly toolSets: ToolSets;
   private readonly store: history.StoreContext;
 
   /** `owner` names this process in leases; it must be another one after a restart. */
@@ -40,6 +42,7 @@ export class ConversationStore {
     this.limits = new TenantLimits(redis);
     this.timers = new Timers(redis);
     this.leadership = new Leadership(redis, owner);
+    this.toolSets = new ToolSets(this.store);
   }
 
   /** Connects, waits a moment for the connection and keeps trying after that: ask `checkReady` before serving. */
@@ -198,7 +201,9 @@ export class ConversationStore {
   async compact(
     request: ConversationRef & { upToSeq: number; summary: ConversationMessage; fence?: number },
   ): Promise<void> {
-    return conversations.compact(this.store, request);
+    await conversations.compact(this.store, request);
+    // The cache behind the summary is lost anyway: the tools in front are drawn anew.
+    await this.toolSets.unpin(request);
   }
 
   /**

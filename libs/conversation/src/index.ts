@@ -15,7 +15,7 @@ export {
 } from './history.js';
 export { Idempotency, type IdempotentStart } from './idempotency.js';
 export { type ConversationRef, type RunRef } from './keys.js';
-export { type Taken, TenantLimits } from './limits.js';
+export { type Taken, TenantLimits, usageDay } from './limits.js';
 export { connectRedis, loadFunctions, type RedisOptions } from './redis-connection.js';
 export {
   type Decision,
@@ -30,4 +30,5 @@ export {
   type TerminalState,
 } from './run-record.js';
 export { type CancelOutcome, type CreatedRun, type NewRun, type OnBusy, type Page, type RunFilter } from './runs.js';
+export { type ConversationTools, ToolSets } from './tool-sets.js';
 export { Leadership, Timers } from './timers.js';

@@ -25,6 +25,7 @@ const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 export const keys = {
   history: (ref: ConversationRef) => `ym:h:${tag(ref)}`,
   meta: (ref: ConversationRef) => `ym:m:${tag(ref)}`,
+  toolSet: (tenant: TenantId, hash: string) => `ym:m:{${tenant}}:tools:${hash}`,
   queue: (ref: ConversationRef) => `ym:q:${tag(ref)}`,
   run: (ref: RunRef) => `ym:r:${tag(ref)}:${checkedId(ref.run)}`,
   runPrefix: (ref: ConversationRef) => `ym:r:${tag(ref)}:`,

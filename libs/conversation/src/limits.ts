@@ -11,6 +11,9 @@ export interface Taken {
   retryAfterMs: number;
 }
 
+/** The window of usage that a moment belongs to: a day of UTC, such as `2026-11-29`. */
+export const usageDay = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
+
 /** Rates and usage of tenants, counted in Redis so that every replica sees the same. */
 export class TenantLimits {
   constructor(private readonly redis: Redis) {}

@@ -91,6 +91,10 @@ function safeId(id: string): string {
 }
 
 function toolResult(message: ChatMessage): JsonObject {
+  if (message.tool_references !== undefined && message.tool_references.length > 0) {
+    const content = message.tool_references.map((name) => ({ type: 'tool_reference', tool_name: name }));
+    return { type: 'tool_result', tool_use_id: safeId(message.tool_call_id ?? ''), content };
+  }
   const content = Array.isArray(message.content) ? userBlocks(message.content) : textOf(message.content);
   return { type: 'tool_result', tool_use_id: safeId(message.tool_call_id ?? ''), content };
 }

@@ -8,6 +8,8 @@ export interface ChatMessage {
   name?: string;
   tool_calls?: { id: string; type: 'function'; function: { name: string; arguments: string } }[];
   tool_call_id?: string;
+  /** Anthropic: deferred tools that this result loads, by name; they stand in place of its text. */
+  tool_references?: string[];
   reasoning_content?: string;
   /** Blocks of an Anthropic answer, which go back unchanged to the model that wrote them; other families drop them. */
   thinking_blocks?: ThinkingBlock[];

@@ -1,4 +1,7 @@
+import type { ThinkingBlock } from '@yardmaster/contracts';
 import type { FailureVerdict } from './failure-verdict.js';
+
+export type { ThinkingBlock } from '@yardmaster/contracts';
 
 /** How a provider is spoken to: the shape of the request and of the answer. */
 export type WireFamily =
@@ -16,10 +19,6 @@ export interface Usage {
   cache_write_tokens?: number;
   reasoning_tokens?: number;
 }
-
-/** A block of an Anthropic answer that must go back unchanged with the next request to the same model. */
-export type ThinkingBlock =
-  { type: 'thinking'; thinking: string; signature?: string } | { type: 'redacted_thinking'; data: string };
 
 /** One complete call of an answer; `arguments` is the model's text, untouched (`{}` when it sent none). */
 export interface WireCall {

@@ -60,17 +60,17 @@ export function loadConfig<T extends object>(type: new () => T, env: NodeJS.Proc
   }
   const config = plainToInstance(type, values, { exposeDefaultValues: true });
   const mistakes = validateSync(config, {
-    stopAtFirstError: true,
     validationError: { target: false, value: false },
   }).map((error) => {
     const variable = variables.find(({ property }) => property === error.property);
-    const rule = Object.values(error.constraints ?? { unknown: `${error.property} is wrong` })[0]!.replace(
-      error.property,
-      'it',
-    );
-    return `${variable?.name ?? error.property}: ${rule}${variable !== undefined && !variable.secret && env[variable.name] !== undefined ? '' : ' (not set or secret: value not shown)'}`;
+    // Of several broken rules the kind of value comes first: a bound means nothing to what is no number.
+    const rules = error.constraints ?? {};
+    const broken = rules['isInt'] ?? rules['isNumber'] ?? Object.values(rules)[0] ?? 'it is wrong';
+    const rule = broken.startsWith(`${error.property} `) ? `it${broken.slice(error.property.length)}` : broken;
+    const unset = variable !== undefined && env[variable.name] === undefined ? ' (not set)' : '';
+    return `${variable?.name ?? error.property}: ${rule}${unset}`;
   });
-  if (mistakes.length > 0) throw new ConfigError(mistakes);
+  if (mistakes.length > 0) throw new ConfigError(mistakes.sort());
   return config;
 }
 

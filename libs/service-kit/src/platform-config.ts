@@ -1,4 +1,4 @@
-import { readFileSync, watchFile, unwatchFile } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js';
 import { parseDocument } from 'yaml';
 import { ConfigError } from './config.js';
@@ -70,6 +70,8 @@ export interface PlatformConfig {
   warnings: string[];
 }
 
+const LOOK_MS = 1_000;
+
 const validate = new Ajv2020({ allErrors: true, strict: false }).compile(platformConfigSchema);
 
 function describe(error: ErrorObject): string {
@@ -111,6 +113,8 @@ export class PlatformConfigFile {
   private config: PlatformConfig;
   private readonly listeners = new Set<(config: PlatformConfig) => void>();
   private text = '';
+  private broken: string | undefined;
+  private timer: NodeJS.Timeout | undefined;
 
   constructor(
     private readonly file: string | undefined,
@@ -118,7 +122,11 @@ export class PlatformConfigFile {
   ) {
     this.config = this.load();
     for (const warning of this.config.warnings) this.onProblem(warning);
-    if (file !== undefined) watchFile(file, { interval: 1000, persistent: false }, () => this.reload());
+    if (file !== undefined) {
+      // Read and compared, not watched: a mounted ConfigMap changes by a swapped link, and other file systems tell nothing.
+      this.timer = setInterval(() => this.reload(), LOOK_MS);
+      this.timer.unref();
+    }
   }
 
   get current(): PlatformConfig {
@@ -130,7 +138,7 @@ export class PlatformConfigFile {
   }
 
   close(): void {
-    if (this.file !== undefined) unwatchFile(this.file);
+    clearInterval(this.timer);
   }
 
   private load(): PlatformConfig {
@@ -149,12 +157,17 @@ export class PlatformConfigFile {
     const before = this.text;
     try {
       const config = this.load();
+      this.broken = undefined;
       if (this.text === before) return;
       this.config = config;
       for (const warning of config.warnings) this.onProblem(warning);
       for (const listener of this.listeners) listener(config);
     } catch (error) {
-      this.onProblem(`the configuration stays as it was: ${(error as Error).message}`);
+      const { message } = error as Error;
+      this.text = before;
+      // Said once, not every second.
+      if (message !== this.broken) this.onProblem(`the configuration stays as it was: ${message}`);
+      this.broken = message;
     }
   }
 }

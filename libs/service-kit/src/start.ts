@@ -2,6 +2,8 @@ import 'reflect-metadata';
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { type DynamicModule, type INestApplicationContext, Module, type Type } from '@nestjs/common';
 import { APP_FILTER, NestFactory } from '@nestjs/core';
 import { Bus } from '@yardmaster/bus';
@@ -138,6 +140,7 @@ async function run<C extends ServiceConfig>(
   }
   const ports = await health.listen(config.host, config.healthPort, config.metricsPort);
   if (config.parentPid !== undefined) watchParent(config.parentPid, () => void stop('the parent process is gone'));
+  collectGarbage();
   // Whoever started this process waits for this line, whatever the level of the log.
   log.child({}, { level: 'info' }).info(
     {
@@ -149,6 +152,13 @@ async function run<C extends ServiceConfig>(
     },
     'ready',
   );
+}
+
+/** What the start leaves behind is a third of an idle service's memory; given back once, before there is work. */
+function collectGarbage(): void {
+  setFlagsFromString('--expose-gc');
+  const gc = runInNewContext('gc') as (options?: { type: 'major'; flavor: 'last-resort' }) => void;
+  gc({ type: 'major', flavor: 'last-resort' });
 }
 
 function isModule<C extends ServiceConfig>(module: ServiceStart<C>['module']): module is Type {

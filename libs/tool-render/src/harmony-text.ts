@@ -37,6 +37,11 @@ function harmonyNamespace(tools: readonly ToolView[]): string {
   return `## functions\n\nnamespace functions {\n\n${body}} // namespace functions`;
 }
 
+/** The text of a message without the tokens around it, for servers whose chat template writes those. */
+export function harmonyBody(message: string): string {
+  return message.replace(/^[\s\S]*?<\|message\|>/, '').replace(/<\|end\|>$/, '');
+}
+
 /** A message of the conversation; special tokens in its text are opened, or anyone could end it. */
 export function harmonyMessage(role: string, text: string): string {
   const header = role === 'assistant' ? 'assistant<|channel|>final' : role;

@@ -20,6 +20,11 @@ export { CALL_MCP, META_TOOLS, META_TOOL_NAMES, SEARCH_LIMIT, TOOL_DESCRIBE, TOO
 export { ExposedNames, exposedName, isServerId } from './exposed-names.js';
 export { type SearchHit, ToolSearch } from './tool-search.js';
 export { definitionOf } from './parse-answer.js';
+export { loadRecord, readLoadRecord } from './load-record.js';
+export { harmonyBody } from './harmony-text.js';
+export { isStrategy, STRATEGIES } from './renderer.js';
 export { showTool } from './view-schema.js';
+export { toolsChangedText } from './claude-deferred.js';
 export { xmlToolPrompt } from './xml-upfront.js';
 export { harmonyToolLines } from './harmony-text.js';
+export { type PinnedTools, pinnedText, readPinned, viewOf } from './registered-tool.js';

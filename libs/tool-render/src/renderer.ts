@@ -2,14 +2,18 @@ import { type ParseResult } from '@yardmaster/tool-calls';
 import { type ToolCatalogue, type ToolView } from './tool-view.js';
 
 /** The ways in which tool definitions reach a model. */
-export type Strategy =
-  | 'claude_deferred'
-  | 'openai_native_deferred'
-  | 'harmony_upfront'
-  | 'harmony_dispatcher'
-  | 'rolling_developer'
-  | 'xml_upfront'
-  | 'native_upfront';
+export const STRATEGIES = [
+  'claude_deferred',
+  'openai_native_deferred',
+  'harmony_upfront',
+  'harmony_dispatcher',
+  'rolling_developer',
+  'xml_upfront',
+  'native_upfront',
+] as const;
+export type Strategy = (typeof STRATEGIES)[number];
+
+export const isStrategy = (name: string): name is Strategy => (STRATEGIES as readonly string[]).includes(name);
 
 /** Where definitions stand. */
 export type Placement = 'SystemPrompt' | 'DeveloperMessage' | 'ToolResultStream' | 'EndOfContext' | 'ToolsField';

@@ -30,6 +30,10 @@ import { RunsController } from './runs/runs.controller.js';
 import { RunsService } from './runs/runs.service.js';
 import { KeysController } from './tenants/keys.controller.js';
 import { MeController } from './tenants/me.controller.js';
+import { QuotasController } from './tenants/quotas.controller.js';
+import { TenantApprovalsController } from './tenants/tenant-approvals.controller.js';
+import { TenantQuotas } from './tenants/tenant-quotas.js';
+import { UsageController } from './tenants/usage.controller.js';
 import { ToolsController } from './tools/tools.controller.js';
 
 @Module({
@@ -43,6 +47,9 @@ import { ToolsController } from './tools/tools.controller.js';
     ChatController,
     EmbeddingsController,
     KeysController,
+    QuotasController,
+    TenantApprovalsController,
+    UsageController,
     MeController,
     ErrorsController,
   ],
@@ -75,6 +82,7 @@ import { ToolsController } from './tools/tools.controller.js';
     { provide: APP_GUARD, useClass: RolesGuard },
     { provide: APP_PIPE, useClass: CheckedPipe },
     TenantKeys,
+    TenantQuotas,
     RateLimit,
     KnownNames,
     RunFeeds,
@@ -88,11 +96,13 @@ export class ApiModule implements OnApplicationBootstrap {
   constructor(
     @Inject(HEALTH) private readonly health: Health,
     private readonly keys: TenantKeys,
+    private readonly quotas: TenantQuotas,
   ) {}
 
   /** Without the keys nobody can be let in: so the service is not ready, but it starts, and keeps trying. */
   async onApplicationBootstrap(): Promise<void> {
     this.health.addReadiness('tenants', () => this.keys.start().then(() => undefined));
-    await this.keys.start().catch(() => undefined);
+    this.health.addReadiness('quotas', () => this.quotas.start().then(() => undefined));
+    await Promise.all([this.keys.start(), this.quotas.start()].map((starting) => starting.catch(() => undefined)));
   }
 }

@@ -1,4 +1,4 @@
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { request as httpRequest } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,6 +7,7 @@ import { Bus, ensureTopology, HandBack } from '@yardmaster/bus';
 import {
   apiKeyEntryName,
   BUCKETS,
+  ERROR_CATALOGUE,
   messages,
   mintApiKey,
   newId,
@@ -19,7 +20,7 @@ import {
   tenantId,
   YardError,
 } from '@yardmaster/contracts';
-import { connectRedis, ConversationStore, loadFunctions } from '@yardmaster/conversation';
+import { connectRedis, ConversationStore, loadFunctions, usageDay } from '@yardmaster/conversation';
 import {
   BUS,
   createLogger,
@@ -36,7 +37,6 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { ApiModule } from './api.module.js';
 import { ApiConfig } from './config.js';
 import { createApi, listen } from './http/application.js';
-import { ERROR_CATALOGUE } from './errors/error-catalogue.js';
 import type { FeedEvent } from './runs/run-feed.js';
 
 @Module({})
@@ -67,10 +67,11 @@ async function startApi(env: Record<string, string> = {}) {
   const bus = await Bus.connect({ url: servers.natsUrl, user, pass });
   const log = createLogger('api', 'silent');
   const health = new Health('api');
-  const file = join(mkdtempSync(join(tmpdir(), 'yardmaster-api-')), 'config.yaml');
+  const folder = mkdtempSync(join(tmpdir(), 'yardmaster-api-'));
+  const file = join(folder, 'config.yaml');
   writeFileSync(file, CONFIG);
   const redis = new URL(servers.redis.urlFor('api'));
-  const secret = join(mkdtempSync(join(tmpdir(), 'yardmaster-api-')), 'redis');
+  const secret = join(folder, 'redis');
   writeFileSync(secret, redis.password);
   const config = loadConfig(ApiConfig, {
     YM_API_PORT: '0',
@@ -111,6 +112,7 @@ async function startApi(env: Record<string, string> = {}) {
       await app.close();
       for (const close of closers) await close();
       await bus.close();
+      rmSync(folder, { recursive: true, force: true });
     },
   };
   replicas.push(replica);
@@ -801,6 +803,12 @@ test('the document describes the routes, and health is told', async () => {
     expect.arrayContaining(['/v1/runs', '/v1/runs/{id}/events', '/v1/chat/completions']),
   );
   expect(document.body.components.schemas.StartRunDto.properties).toHaveProperty('conversation_id');
+  expect(document.body.paths['/v1/runs'].post.responses['201'].content['application/json'].schema.$ref).toBe(
+    '#/components/schemas/Run',
+  );
+  // Every reference leads somewhere.
+  for (const [, name] of JSON.stringify(document.body).matchAll(/#\/components\/schemas\/(\w+)/g))
+    expect(document.body.components.schemas).toHaveProperty(name!);
   const docs = await fetch(`${replicas[0]!.url}/docs`);
   expect([docs.status, docs.headers.get('content-type')?.split(';')[0]]).toEqual([200, 'text/html']);
   expect((await call('GET', '/livez', undefined, { key: null })).status).toBe(200);
@@ -904,6 +912,17 @@ test('the model agent:<name> is a run of that agent', async () => {
   expect((await store.getRun(acme, runs[0]!)).agent).toBe('coder');
 });
 
+test('a completion that its client repeats is one run, and is not repeated once there is a run', async () => {
+  workOnRuns();
+  const body = { model: 'agent:coder', messages: [{ role: 'user', content: 'just once' }] };
+  const ask = (retries: number) =>
+    call('POST', '/v1/chat/completions', body, { headers: { 'x-stainless-retry-count': String(retries) } });
+  const first = await ask(0);
+  expect([first.status, first.headers.get('x-should-retry')]).toEqual([200, 'false']);
+  expect((await ask(1)).body.run_id).toBe(first.body.run_id);
+  expect((await ask(0)).body.run_id).not.toBe(first.body.run_id);
+});
+
 test('a tenant may be limited to a rate', async () => {
   await startApi({ YM_API_REQUESTS_PER_MINUTE: '3' });
   const key = await makeKey(tenantId('slow'), [...ROLES]);
@@ -914,4 +933,55 @@ test('a tenant may be limited to a rate', async () => {
   const last = answers.at(-1)!;
   expect([last.status, last.body.code]).toEqual([429, 'YM-RATE']);
   expect(Number(last.headers.get('retry-after'))).toBeGreaterThan(0);
+});
+
+test('quotas are set as a whole by administrators of the tenant, and the rate of one counts at once', async () => {
+  const lean = tenantId('lean');
+  const key = await makeKey(lean, [...ROLES]);
+  const path = '/v1/tenants/lean/quotas';
+  const none = { tokens_per_day: null, cost_usd_per_day: null, requests_per_minute: null };
+  await expect.poll(async () => (await call('GET', path, undefined, { key })).status).toBe(200);
+  expect((await call('GET', path, undefined, { key })).body).toEqual(none);
+  const put = await call(
+    'PUT',
+    path,
+    { tokens_per_day: 5000, cost_usd_per_day: 1.5, requests_per_minute: null },
+    { key },
+  );
+  expect(put.body).toEqual({ ...none, tokens_per_day: 5000, cost_usd_per_day: 1.5 });
+  await expect.poll(async () => (await call('GET', path, undefined, { key })).body.tokens_per_day).toBe(5000);
+  expect((await call('PUT', path, { tokens_per_day: -1 }, { key })).status).toBe(400);
+  expect((await call('PUT', path, { tokens: 1 }, { key })).status).toBe(400);
+  expect((await call('GET', '/v1/tenants/lean/quotas')).status).toBe(404);
+  expect((await call('PUT', '/v1/tenants/acme/quotas', {}, { key: readerKey })).status).toBe(403);
+  await call('PUT', path, { requests_per_minute: 2 }, { key });
+  await expect.poll(async () => (await call('GET', '/v1/me', undefined, { key })).status).toBe(429);
+});
+
+test('usage is shown a day each, newest first', async () => {
+  const day = usageDay(Date.now());
+  await routerStore.limits.addUsage(acme, day, {
+    requests: 2,
+    attempts: 3,
+    failed_attempts: 1,
+    prompt_tokens: 100,
+    completion_tokens: 20,
+    cost_usd: 0.125,
+    'p:local:tokens': 120,
+  });
+  const { status, body } = await call('GET', '/v1/tenants/acme/usage?days=2');
+  expect(status).toBe(200);
+  expect(body.items).toHaveLength(2);
+  expect(body.items[0]).toMatchObject({
+    day,
+    requests: 2,
+    attempts: 3,
+    failed_attempts: 1,
+    total_tokens: 120,
+    cost_usd: 0.125,
+    providers: { local: { attempts: 0, tokens: 120, cost_usd: 0 } },
+  });
+  expect(body.items[1]).toMatchObject({ total_tokens: 0, providers: {} });
+  expect((await call('GET', '/v1/tenants/acme/usage?days=41')).status).toBe(400);
+  expect((await call('GET', '/v1/tenants/globex/usage')).status).toBe(404);
 });

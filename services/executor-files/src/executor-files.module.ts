@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import {
   Injectable,
   Module,
@@ -7,26 +8,67 @@ import {
 } from '@nestjs/common';
 import { serveTools, type ToolServer } from '@yardmaster/executor-kit';
 import { SERVICE, type ServiceContext } from '@yardmaster/service-kit';
+import { createEditEngine, type EditEngine } from '@yardmaster/text-edit';
 import type { ExecutorFilesConfig } from './config.js';
 import { fileTools } from './file-tools.js';
+import { ripgrepVersion } from './search/ripgrep-matcher.js';
+import type { FileServices } from './services.js';
+import { CallJournal } from './storage/call-journal.js';
+import { Locks } from './storage/locks.js';
+import { Quotas } from './storage/quotas.js';
+
+/** Beside the tenants, whose names begin with no dot: no workspace and no sandbox reaches it, all executors share it. */
+const JOURNAL = '.executor-files/journal';
 
 @Injectable()
 export class FileExecutor implements OnApplicationBootstrap, BeforeApplicationShutdown {
   private server: ToolServer | undefined;
+  private engine: EditEngine | undefined;
 
   constructor(@Inject(SERVICE) private readonly service: ServiceContext<ExecutorFilesConfig>) {}
 
   async onApplicationBootstrap(): Promise<void> {
     const { bus, config, log } = this.service;
+    const version = config.ripgrep === 'off' ? undefined : await ripgrepVersion(config.ripgrep);
+    log.info(
+      { ripgrep: version ?? 'none' },
+      version === undefined ? 'own code searches files' : 'ripgrep searches files',
+    );
+    this.engine = createEditEngine();
     this.server = await serveTools(
       { kind: config.kind, bus, slots: config.slots, ackWaitMs: config.ackWaitMs, log },
-      fileTools(config.workspaces),
+      fileTools(fileServices(config, this.engine, version === undefined ? undefined : config.ripgrep)),
     );
   }
 
   async beforeApplicationShutdown(): Promise<void> {
     await this.server?.stop();
+    await this.engine?.close();
   }
+}
+
+/** What the tools work with, as configured. */
+export function fileServices(
+  config: ExecutorFilesConfig,
+  engine: EditEngine,
+  ripgrep: string | undefined,
+): FileServices {
+  return {
+    root: config.workspaces,
+    limits: {
+      readBytes: config.maxReadBytes,
+      writeBytes: config.maxWriteBytes,
+      editBytes: config.maxEditBytes,
+      searchHits: config.searchHits,
+    },
+    locks: new Locks(),
+    quotas: new Quotas(config.workspaces, { bytes: config.quotaBytes, files: config.quotaFiles }),
+    journal: new CallJournal(join(config.workspaces, JOURNAL), config.journalCalls),
+    engine,
+    embed: undefined,
+    ripgrep,
+    syntaxGate: config.syntaxGate,
+  };
 }
 
 @Module({ providers: [FileExecutor] })

@@ -1,16 +1,19 @@
 import { Module } from '@nestjs/common';
 import { ConversationStore } from '@yardmaster/conversation';
 import { connectionOf, PlatformConfigFile, SERVICE, type ServiceContext } from '@yardmaster/service-kit';
+import { Accounting } from './accounting/accounting.service.js';
 import { ChatController } from './chat/chat.controller.js';
 import { ChatService } from './chat/chat.service.js';
 import { RouterConfig } from './config.js';
+import { EmbedController } from './embed/embed.controller.js';
+import { EmbedService } from './embed/embed.service.js';
 import { PromptService } from './prompt/prompt.service.js';
 import { FailoverState } from './providers/failover-state.js';
 import { ProviderDirectory } from './providers/provider-directory.js';
 import { ProvidersController } from './providers/providers.controller.js';
 
 @Module({
-  controllers: [ChatController, ProvidersController],
+  controllers: [ChatController, EmbedController, ProvidersController],
   providers: [
     { provide: RouterConfig, useFactory: (service: ServiceContext) => service.config, inject: [SERVICE] },
     {
@@ -39,7 +42,9 @@ import { ProvidersController } from './providers/providers.controller.js';
     FailoverState,
     ProviderDirectory,
     PromptService,
+    Accounting,
     ChatService,
+    EmbedService,
   ],
 })
 export class RouterModule {}

@@ -1,16 +1,18 @@
 /** How text is shown: colours only on a terminal, and not when NO_COLOR or --no-color says so. Every state is also a word. */
 export class Terminal {
   readonly colour: boolean;
+  private readonly silent: boolean;
 
   constructor(
     private readonly out: NodeJS.WriteStream,
-    options: { noColour?: boolean } = {},
+    options: { noColour?: boolean; silent?: boolean } = {},
   ) {
+    this.silent = options.silent ?? false;
     this.colour = out.isTTY === true && !options.noColour && !process.env['NO_COLOR'];
   }
 
   line(text = ''): void {
-    this.out.write(`${text}\n`);
+    if (!this.silent) this.out.write(`${text}\n`);
   }
 
   private paint(code: number, text: string): string {

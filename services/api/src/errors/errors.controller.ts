@@ -1,9 +1,8 @@
 import { Controller, Get, Param } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
-import { ERROR_CLASSES, YardError } from '@yardmaster/contracts';
+import { ERROR_CATALOGUE, ERROR_CLASSES, YardError } from '@yardmaster/contracts';
 import { nearestName } from '@yardmaster/tool-schema';
 import { statusOf } from '../http/problem.js';
-import { ERROR_CATALOGUE } from './error-catalogue.js';
 
 /** What a code means; the `type` of every problem leads here, so it needs no key. */
 @ApiTags('errors')

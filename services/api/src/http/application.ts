@@ -75,7 +75,7 @@ export async function createApi(
   });
 
   fastify.removeAllContentTypeParsers();
-  fastify.addContentTypeParser(/^application\/(.+\+)?json(;|$)/, { parseAs: 'buffer' }, (_request, body, done) => {
+  fastify.addContentTypeParser(/^application\/(.+\+)?json\s*(;|$)/, { parseAs: 'buffer' }, (_request, body, done) => {
     try {
       const bytes = body as Buffer;
       done(null, bytes.length === 0 ? {} : parseJson(bytes, { maxBytes: context.config.maxBodyBytes }));

@@ -1,6 +1,7 @@
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { DocumentBuilder, type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
 import type { FastifyInstance } from 'fastify';
+import { SCHEMAS } from './schemas.js';
 
 /** `/openapi.json` and `/docs`. The document is made when it is first asked for: most processes never are. */
 export function installDocs(app: NestFastifyApplication, fastify: FastifyInstance): void {
@@ -21,5 +22,20 @@ export function openApiDocument(app: NestFastifyApplication): OpenAPIObject {
     .setOpenAPIVersion('3.1.0')
     .addBearerAuth({ type: 'http', scheme: 'bearer', description: 'An API key: ym_<tenant>_<id>_<secret>' })
     .build();
-  return SwaggerModule.createDocument(app, config);
+  const document = SwaggerModule.createDocument(app, config);
+  document.components = {
+    ...document.components,
+    schemas: {
+      ...document.components?.schemas,
+      ...(SCHEMAS as unknown as NonNullable<OpenAPIObject['components']>['schemas']),
+    },
+  };
+  const problem = {
+    description: 'What went wrong; the code is explained at its `type`.',
+    content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
+  };
+  for (const path of Object.values(document.paths))
+    for (const operation of [path.get, path.post, path.put, path.delete])
+      if (operation !== undefined) operation.responses = { ...operation.responses, default: problem };
+  return document;
 }

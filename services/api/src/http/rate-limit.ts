@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { type TenantId, YardError } from '@yardmaster/contracts';
 import { ConversationStore } from '@yardmaster/conversation';
 import { ApiConfig } from '../config.js';
+import { TenantQuotas } from '../tenants/tenant-quotas.js';
 
 /** Requests of a tenant, counted for all replicas together. */
 @Injectable()
@@ -9,11 +10,12 @@ export class RateLimit {
   constructor(
     private readonly store: ConversationStore,
     private readonly config: ApiConfig,
+    private readonly quotas: TenantQuotas,
   ) {}
 
   /** Counts a request. Throws EXHAUSTED with the time to wait. */
   async take(tenant: TenantId, header: (name: string, value: string) => void): Promise<void> {
-    const size = this.config.requestsPerMinute;
+    const size = this.quotas.of(tenant).requests_per_minute ?? this.config.requestsPerMinute;
     if (size === 0) return;
     const taken = await this.store.limits.take(tenant, 'requests', { perSecond: size / 60, size });
     header('ratelimit-limit', String(size));

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
 import { type ChatTurn, type ContentPart, YardError } from '@yardmaster/contracts';
 import { ConversationStore, type RunRecord } from '@yardmaster/conversation';
@@ -21,10 +22,21 @@ export class AgentCompletions {
     private readonly store: ConversationStore,
   ) {}
 
-  /** Runs the agent to its end. Throws what ended it otherwise; a caller who leaves does not cancel the run. */
-  async ask(request: ApiRequest, body: ChatRequestDto, signal: AbortSignal, sink?: ChunkSink): Promise<RunRecord> {
+  /**
+   * Runs the agent to its end; `started` is told as soon as there is a run. Throws what ended it otherwise; a caller who
+   * leaves does not cancel the run.
+   */
+  async ask(
+    request: ApiRequest,
+    body: ChatRequestDto,
+    signal: AbortSignal,
+    started: () => void,
+    sink?: ChunkSink,
+  ): Promise<RunRecord> {
     const { tenant } = request.caller;
-    const run = await this.runs.start(request.caller, toRun(body), { trace: request.trace });
+    const idempotencyKey = await this.keyOf(request, body);
+    const run = await this.runs.start(request.caller, toRun(body), { trace: request.trace, idempotencyKey });
+    started();
     sink?.begin(body.model);
     const terminal = await this.feeds.using(tenant, run.id, (feed) => {
       let answered = '';
@@ -62,6 +74,19 @@ export class AgentCompletions {
       error?.message ?? `Run ${record.id} was ${record.state}.`,
       { details: { run: record.id } },
     );
+  }
+
+  /**
+   * Clients of this API repeat requests by themselves and send no Idempotency-Key, but the official one says when it
+   * repeats: then the same body means the run that the first try started.
+   */
+  private async keyOf(request: ApiRequest, body: ChatRequestDto): Promise<string> {
+    const given = request.headers['idempotency-key'];
+    if (typeof given === 'string' && given !== '') return given;
+    const key = `openai:${createHash('sha256').update(JSON.stringify(body)).digest('hex')}`;
+    const retries = Number(request.headers['x-stainless-retry-count'] ?? 0);
+    if (!(retries > 0)) await this.store.idempotency.forget(request.caller.tenant, key);
+    return key;
   }
 }
 

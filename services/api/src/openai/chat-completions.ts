@@ -8,7 +8,7 @@ import type { ApiRequest } from '../http/request.js';
 import { type ChatCall, ChatReply, finishReasonOf } from './chat-reply.js';
 import type { ChatRequestDto } from './chat-request.dto.js';
 import { fromOpenAiMessages } from './openai-messages.js';
-import { readCalls } from './read-calls.js';
+import { isReadAsText, readCalls } from './read-calls.js';
 
 /** Messages above this size go through Redis: nothing on the bus is larger than it takes. */
 const INLINE_BYTES = 256 * 1024;
@@ -70,12 +70,16 @@ export class ChatCompletions {
       { requestId, timeoutMs: this.config.modelTimeoutMs, signal, trace: request.trace },
     );
     let sent = false;
+    // An answer that is complete at once is its end frame alone: then nothing of it was passed on before.
+    let begun = false;
+    let reasoned = false;
     // With tools, the text of a model without a tool API can turn out to be a call: it is kept until the end.
     let hold = false;
     for await (const { kind } of frames) {
       switch (kind.case) {
         case 'start':
-          hold = kind.value.dialect !== 'native' && Boolean(body.tools?.length);
+          hold = isReadAsText(kind.value.dialect, body.tools ?? []);
+          begun = true;
           sink?.begin(kind.value.model);
           break;
         case 'delta':
@@ -85,6 +89,7 @@ export class ChatCompletions {
           }
           break;
         case 'reasoning':
+          reasoned = true;
           sink?.reasoning(kind.value);
           break;
         case 'attemptReset':
@@ -97,7 +102,9 @@ export class ChatCompletions {
           break;
         case 'end': {
           const answer = readCalls(kind.value, body.tools ?? []);
-          return { end: kind.value, ...answer, unsent: hold ? answer.text : '' };
+          if (!begun) sink?.begin(kind.value.model);
+          if (!reasoned && kind.value.reasoning !== '') sink?.reasoning(kind.value.reasoning);
+          return { end: kind.value, ...answer, unsent: hold || !sent ? answer.text : '' };
         }
         case 'call':
         case 'usage':

@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { Body, Controller, Post, Req, Res } from '@nestjs/common';
+import { Body, Controller, HttpCode, Post, Req, Res } from '@nestjs/common';
 import { ApiBearerAuth, ApiOperation, ApiTags } from '@nestjs/swagger';
 import { YardError } from '@yardmaster/contracts';
 import type { FastifyReply } from 'fastify';
@@ -23,6 +23,7 @@ export class ChatController {
   ) {}
 
   @Post()
+  @HttpCode(200)
   @Needs('runs:write')
   @ApiOperation({ summary: 'Chat completion; with model agent:<name>, a run of that agent' })
   async complete(@Req() request: ApiRequest, @Body() body: ChatRequestDto, @Res() reply: FastifyReply): Promise<void> {
@@ -31,10 +32,16 @@ export class ChatController {
     const left = new AbortController();
     const onClose = () => left.abort();
     reply.raw.once('close', onClose);
-    const answer = agent === undefined ? this.chat.bind(this) : this.agent.bind(this);
+    // From here on a repeated request would be a second run: the official client honours this on errors.
+    const started = () => void reply.header('x-should-retry', 'false');
+    const answer =
+      agent === undefined
+        ? this.chat.bind(this)
+        : (...[of, asked, signal, sink]: Parameters<ChatController['chat']>) =>
+            this.agent(of, asked, signal, started, sink);
     try {
       if (body.stream === true) await this.stream(request, body, reply, left.signal, answer);
-      else await reply.send((await answer(request, body, left.signal)).whole());
+      else await reply.status(200).send((await answer(request, body, left.signal)).whole());
     } finally {
       reply.raw.off('close', onClose);
     }
@@ -97,9 +104,10 @@ export class ChatController {
     request: ApiRequest,
     body: ChatRequestDto,
     signal: AbortSignal,
+    started: () => void,
     sink?: ChunkSink,
   ): Promise<Finished> {
-    const run = await this.agents.ask(request, body, signal, sink);
+    const run = await this.agents.ask(request, body, signal, started, sink);
     const finishReason = run.state === 'incomplete' ? 'length' : 'stop';
     return {
       whole: () =>

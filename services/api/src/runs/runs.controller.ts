@@ -17,6 +17,11 @@ import { runView } from './run-view.js';
 import { RunsService } from './runs.service.js';
 import { StartRunDto } from './start-run.dto.js';
 
+const EVENT_STREAM = {
+  'text/event-stream': { schema: { $ref: '#/components/schemas/RunEvent' } },
+  'application/json': { schema: { $ref: '#/components/schemas/RunEventPage' } },
+};
+
 export class ListRunsQuery extends PageQuery {
   @ApiPropertyOptional({ format: 'uuid' })
   @IsOptional()
@@ -89,7 +94,8 @@ export class RunsController {
     required: false,
     description: 'The same key and body get the same run, for 24 hours.',
   })
-  @ApiResponse({ status: 201, description: 'The run; or, with `stream`, 200 and its events as they come.' })
+  @ApiResponse({ status: 201, description: 'The run.', schema: { $ref: '#/components/schemas/Run' } })
+  @ApiResponse({ status: 200, description: 'With `stream`: its events as they come.', content: EVENT_STREAM })
   async start(
     @CurrentCaller() caller: Caller,
     @Body() body: StartRunDto,
@@ -111,6 +117,7 @@ export class RunsController {
   @Get()
   @Needs('runs:read')
   @ApiOperation({ summary: 'Runs, newest first' })
+  @ApiResponse({ status: 200, schema: { $ref: '#/components/schemas/RunPage' } })
   async list(@CurrentCaller() caller: Caller, @Query() query: ListRunsQuery) {
     if (query.conversation_id !== undefined) await this.store.getConversation(caller.tenant, query.conversation_id);
     const page = await this.store.listRuns(caller.tenant, {
@@ -126,6 +133,7 @@ export class RunsController {
   @Get(':id')
   @Needs('runs:read')
   @ApiOperation({ summary: 'One run' })
+  @ApiResponse({ status: 200, schema: { $ref: '#/components/schemas/Run' } })
   async get(@CurrentCaller() caller: Caller, @Param('id') id: string) {
     return runView(await this.store.getRun(caller.tenant, id));
   }
@@ -136,6 +144,7 @@ export class RunsController {
     summary: 'Events of a run: a stream (SSE) that can be taken up again, or a page with Accept: application/json',
   })
   @ApiHeader({ name: 'Last-Event-ID', required: false })
+  @ApiResponse({ status: 200, content: EVENT_STREAM })
   @ApiResponse({ status: 204, description: 'The run has ended and there is nothing after that number.' })
   async events(
     @CurrentCaller() caller: Caller,
@@ -163,6 +172,7 @@ export class RunsController {
   @HttpCode(202)
   @Needs('runs:write')
   @ApiOperation({ summary: 'Cancel a run, and the command that it runs' })
+  @ApiResponse({ status: 202, description: 'It will end.', schema: { $ref: '#/components/schemas/Run' } })
   async cancel(@CurrentCaller() caller: Caller, @Param('id') id: string, @Body() body: CancelRunDto) {
     return runView(await this.runs.cancel(caller.tenant, id, body.reason));
   }

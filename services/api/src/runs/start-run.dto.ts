@@ -54,7 +54,7 @@ export class LimitsDto implements Fields<Limits> {
   @Max(Number.MAX_SAFE_INTEGER)
   max_tokens: number | undefined;
 
-  @ApiPropertyOptional({ exclusiveMinimum: true, minimum: 0 })
+  @ApiPropertyOptional({ type: Number, description: 'More than 0.' })
   @IsOptional()
   @IsNumber()
   @Obeys('must be > 0', (value) => typeof value === 'number' && value > 0)

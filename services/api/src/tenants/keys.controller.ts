@@ -1,11 +1,12 @@
 import { Body, Controller, Delete, Get, HttpCode, Param, Post } from '@nestjs/common';
 import { ApiBearerAuth, ApiOperation, ApiProperty, ApiPropertyOptional, ApiTags } from '@nestjs/swagger';
-import { type ApiKeyEntry, type Role, ROLES, YardError } from '@yardmaster/contracts';
+import { type ApiKeyEntry, type Role, ROLES } from '@yardmaster/contracts';
 import { ArrayNotEmpty, ArrayUnique, IsArray, IsIn, IsInt, IsOptional, Max, Min } from 'class-validator';
 import { Needs } from '../auth/roles.guard.js';
 import { TenantKeys } from '../auth/tenant-keys.js';
 import { type Caller, CurrentCaller } from '../http/request.js';
 import { Obeys } from '../http/rules.js';
+import { own } from './own-tenant.js';
 
 export class CreateKeyDto {
   @ApiProperty({ maxLength: 100, description: 'What the key is for.' })
@@ -68,13 +69,6 @@ export class KeysController {
   ): Promise<void> {
     await this.keys.revoke(own(caller, tenant), id);
   }
-}
-
-/** The tenant of the path when it is the caller's; another one does not exist for this caller. */
-function own(caller: Caller, tenant: string): Caller['tenant'] {
-  if (tenant !== caller.tenant)
-    throw new YardError('NOT_FOUND', 'YM-TENANT-UNKNOWN', `There is no tenant ${tenant.slice(0, 60)}.`);
-  return caller.tenant;
 }
 
 const keyView = (entry: ApiKeyEntry) => ({

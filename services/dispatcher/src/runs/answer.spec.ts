@@ -80,3 +80,14 @@ it('text that is shown reasoning is never searched for calls', () => {
   const marks = { textFromReasoning: true } as never;
   expect(interpret(answer({ text, dialect: 'hermes', marks }), context).kind).toBe('final');
 });
+
+it('thinking blocks are kept beside the message that they belong to, with and without calls', () => {
+  const blocks = [{ type: 'thinking', thinking: 'hm', signature: 's' }];
+  const thinkingBlocksJson = JSON.stringify(blocks);
+  const calls = [call('abc', 'file_read', '{"path":"a"}')];
+  expect(interpret(answer({ calls, thinkingBlocksJson }), context).message).toMatchObject({ thinking_blocks: blocks });
+  expect(interpret(answer({ text: 'done', thinkingBlocksJson }), context).message).toMatchObject({
+    thinking_blocks: blocks,
+  });
+  expect(interpret(answer({ text: 'done' }), context).message).not.toHaveProperty('thinking_blocks');
+});

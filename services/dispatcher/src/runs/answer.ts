@@ -7,14 +7,18 @@ import type {
   ConversationMessage,
   Effect,
   StoredToolCall,
+  ThinkingBlock,
   Tool,
 } from '@yardmaster/contracts';
+import { CALL_MCP } from '@yardmaster/tool-render';
+import { checkArguments, type JsonSchema, nearestName, unknownToolText } from '@yardmaster/tool-schema';
 import {
   CORE_TEXT_DIALECTS,
   decideRepair,
   type Dialect,
   errorText,
   type ModelAnswer,
+  type ParseResult,
   NativeToolDispatcher,
   type ParsedToolCall,
   type RepairState,
@@ -78,14 +82,19 @@ export function interpret(end: ChatEnd, context: AnswerContext): Reading {
     tool_calls: end.calls.map(({ id, name, arguments: text }) => ({ id, name, arguments: text })),
     textFromReasoning: end.marks?.textFromReasoning ?? false,
   };
-  const parsed = readerOf(end.dialect).parseResponse(answer, { tools: context.toolSet, turn: context.step });
+  const parsed = throughDispatcher(
+    readerOf(end.dialect).parseResponse(answer, { tools: context.toolSet, turn: context.step }),
+    context.tools,
+  );
   const served = { provider: end.provider, model: end.model, dialect: end.dialect };
   const reasoning = parsed.reasoning === '' ? null : parsed.reasoning;
+  const thinking = thinkingOf(end);
   const asChat = (content: string): ConversationMessage => ({
     type: 'chat',
     role: 'assistant',
     content,
     reasoning_content: reasoning,
+    ...thinking,
     served,
   });
 
@@ -128,6 +137,7 @@ export function interpret(end: ChatEnd, context: AnswerContext): Reading {
       text: parsed.text === '' ? null : parsed.text,
       tool_calls: stored,
       reasoning_content: reasoning,
+      ...thinking,
       served,
     },
     calls,
@@ -136,6 +146,47 @@ export function interpret(end: ChatEnd, context: AnswerContext): Reading {
     // An answer without a mistake ends the rounds of repair.
     repair: decision.action === 'none' ? { rounds: 0, last: undefined } : decision.state,
   };
+}
+
+/** Takes calls of `call_mcp` apart: from here on they are calls of the tools that they name. */
+function throughDispatcher(parsed: ParseResult, tools: ReadonlyMap<string, Tool>): ParseResult {
+  // A tool of that name that somebody registered is a tool like others.
+  if (tools.has(CALL_MCP.name) || !parsed.calls.some((call) => call.name === CALL_MCP.name)) return parsed;
+  const calls: ParsedToolCall[] = [];
+  const errors = [...parsed.errors];
+  for (const call of parsed.calls) {
+    if (call.name !== CALL_MCP.name) {
+      calls.push(call);
+      continue;
+    }
+    const { server, tool: wanted, args } = call.arguments as { server: string; tool: string; args: unknown };
+    const input = JSON.stringify(args ?? {});
+    const found = toolOnServer(tools, server, wanted);
+    if (found === undefined) {
+      const message = unknownToolText(`${wanted} on server ${server}`, nearestName(wanted, tools.keys()));
+      errors.push({ kind: 'unknown_tool', id: call.id, name: wanted, message, input });
+      continue;
+    }
+    const [name, tool] = found;
+    const inputSchema = JSON.parse(tool.parametersJson) as JsonSchema;
+    const verdict = checkArguments({ name, inputSchema }, input);
+    if (verdict.ok) calls.push({ ...call, name, arguments: verdict.args });
+    else errors.push({ kind: 'schema', id: call.id, name, message: verdict.text, input });
+  }
+  return { ...parsed, calls, errors };
+}
+
+function toolOnServer(tools: ReadonlyMap<string, Tool>, server: string, wanted: string): [string, Tool] | undefined {
+  return [...tools].find(
+    ([name, tool]) => (tool.server || 'local') === server && (name === wanted || tool.serverTool === wanted),
+  );
+}
+
+/** Kept for the model that wrote them, which wants them back with the results of its calls. */
+function thinkingOf(end: ChatEnd): { thinking_blocks?: ThinkingBlock[] } {
+  return end.thinkingBlocksJson === ''
+    ? {}
+    : { thinking_blocks: JSON.parse(end.thinkingBlocksJson) as ThinkingBlock[] };
 }
 
 function pendingOf(call: ParsedToolCall, id: string, context: AnswerContext): PendingCall {

@@ -5,6 +5,7 @@ import {
   type ConversationMessage,
   type Effect,
   type ModelList,
+  parseExactJson,
   type ToolResults,
   YardError,
 } from '@yardmaster/contracts';
@@ -25,8 +26,9 @@ import type { HookedRun, Hooks } from './hooks.js';
 import { limitReached, type RunUsage } from './limits.js';
 import type { ModelCall } from './model-call.js';
 import type { StoredEventType } from './run-events.js';
-import type { RunPlan } from './run-plan.js';
+import { exposedName, type RunPlan } from './run-plan.js';
 import type { RunSession } from './run-session.js';
+import type { ToolFront } from './tool-front.js';
 import { type CallOutcome, pause, type ToolRound } from './tool-round.js';
 
 export interface LoopParts {
@@ -34,7 +36,15 @@ export interface LoopParts {
   model: ModelCall;
   round: ToolRound;
   approvals: ApprovalPolicy;
+  front: ToolFront;
   hooks: Hooks;
+}
+
+/** The registry as a run follows it. */
+export interface FollowedTools {
+  readonly revision: number;
+  /** The plan with the tools of now. Throws when a tool that the run names is gone. */
+  replan(): RunPlan;
 }
 
 /** How the work on a run ended here. */
@@ -50,11 +60,14 @@ const LONGEST_ROUTER_WAIT_MS = 1_000;
  * run up again reads the record and goes on after it.
  */
 export class RunLoop {
+  private front: { key: string; revision: number } | undefined;
+
   constructor(
     private readonly parts: LoopParts,
     private readonly session: RunSession,
-    private readonly plan: RunPlan,
+    private plan: RunPlan,
     private readonly resumed: boolean,
+    private readonly tools: FollowedTools,
   ) {}
 
   async run(): Promise<LoopEnd> {
@@ -120,10 +133,12 @@ export class RunLoop {
   }
 
   private async modelStep(): Promise<LoopEnd | undefined> {
-    const { session, plan } = this;
-    const limit = limitReached(this.usage, plan.limits, Date.now());
+    const { session } = this;
+    const limit = limitReached(this.usage, this.plan.limits, Date.now());
     if (limit !== undefined) return this.finish('incomplete', { reason: limit.reason, message: limit.message });
     await this.readSteering();
+    await this.followTools();
+    const { plan } = this;
     const step = session.record.steps + 1;
     session.events.emit('step.started', { step });
 
@@ -215,7 +230,7 @@ export class RunLoop {
         step,
         call: call.call,
         name: call.name,
-        arguments: JSON.parse(call.argumentsJson) as unknown,
+        arguments: parseExactJson(call.argumentsJson),
         args_hash: call.argsHash,
       });
     }
@@ -249,7 +264,7 @@ export class RunLoop {
         run: session.run,
         conversation: session.conversation,
         workspace: this.plan.workspace,
-        tools: [...this.plan.tools.keys()],
+        tools: this.plan.tools,
         answers: session.notes.answers ?? {},
         signal: session.waiting,
         onOutcome,
@@ -277,14 +292,15 @@ export class RunLoop {
   /** Calls that wait for a person park the run, unless all of them are decided by now. */
   private async settleApprovals(step: number): Promise<LoopEnd | undefined> {
     const { session } = this;
-    const settled = this.parts.approvals.settle(session);
+    const settled = await this.parts.approvals.settle(session, this.plan.tools);
     for (const call of settled.waiting)
       session.events.emit('tool.approval_required', {
         step,
         call: call.call,
         name: call.name,
-        arguments: JSON.parse(call.argumentsJson) as unknown,
+        arguments: parseExactJson(call.argumentsJson),
         args_hash: call.argsHash,
+        reason: call.approvalReason ?? null,
         expires_at: call.approvalExpiresMs === undefined ? null : new Date(call.approvalExpiresMs).toISOString(),
       });
     if (settled.waiting.length === 0) {
@@ -299,6 +315,26 @@ export class RunLoop {
     return { kind: 'parked' };
   }
 
+  /** Tools that came, went or changed since the last answer: callable from now on, and told at the tail. */
+  private async followTools(): Promise<void> {
+    const { session, tools } = this;
+    const { revision } = tools;
+    if (this.front?.revision === revision) return;
+    if (this.front !== undefined) {
+      try {
+        this.plan = tools.replan();
+      } catch {
+        // A tool that the run named is gone: its calls fail, and the run goes on with what it had.
+      }
+    }
+    const { key, notice } = await this.parts.front.look(session, this.plan);
+    if (notice !== undefined) {
+      await session.append([{ type: 'chat', role: 'user', content: notice }], {});
+      await this.parts.front.told(session, this.plan);
+    }
+    this.front = { key, revision };
+  }
+
   private async ask(step: number): Promise<ChatEnd> {
     const { session, plan } = this;
     const { spec } = session;
@@ -311,7 +347,8 @@ export class RunLoop {
       modelFallbacks: Object.fromEntries(
         Object.entries(plan.agent.model_fallbacks ?? {}).map(([model, models]) => [model, { models } as ModelList]),
       ),
-      tools: [...plan.tools.values()].map((tool) => tool.name),
+      tools: [...plan.named],
+      toolSetKey: this.front?.key ?? '',
       toolChoiceJson: spec.toolChoiceJson ?? '',
       responseFormatJson: spec.responseFormatJson ?? '',
       temperature: spec.temperature ?? plan.agent.temperature,
@@ -495,7 +532,7 @@ function resultsOf(calls: readonly PendingCall[], outcomes: readonly CallOutcome
   return toToolResults(
     calls.map((call, index) => ({
       tool_call_id: call.providerId,
-      name: call.name,
+      name: exposedName(call.name),
       output: outcomes[index]!.output,
       success: outcomes[index]!.ok,
     })),

@@ -2,6 +2,7 @@ import type { AgentConfig, PlatformConfig } from '@yardmaster/service-kit';
 import type { RunRecord } from '@yardmaster/conversation';
 import { type StartRun, type TenantId, type Tool, YardError } from '@yardmaster/contracts';
 import { ToolSet } from '@yardmaster/tool-calls';
+import { CALL_MCP, definitionOf, META_TOOL_NAMES } from '@yardmaster/tool-render';
 import type { RunLimits } from './limits.js';
 import type { ToolSnapshot } from './tool-snapshot.js';
 
@@ -10,10 +11,12 @@ export interface RunPlan {
   agent: AgentConfig;
   model: string;
   system: string;
-  /** By the name that models know; meta tools lose their underscores. */
+  /** What the model may call, by the name that it knows; meta tools lose their underscores. */
   tools: ReadonlyMap<string, Tool>;
-  /** The same for the reader of answers: names and schemas. */
+  /** The same for the reader of answers: names and schemas. What was shown of a tool plays no part. */
   toolSet: ToolSet;
+  /** Names of the tools of this run, as registered; how much of them is shown is the router's decision. */
+  named: readonly string[];
   limits: RunLimits;
   workspace: string;
 }
@@ -33,13 +36,24 @@ export function planRun(
   config: PlatformConfig,
   tools: Pick<ToolSnapshot, 'find' | 'all'>,
   defaults: PlanDefaults,
+  hides: (tool: Tool) => boolean = () => false,
 ): RunPlan {
   const agent = agentOf(spec, config);
   const named = spec.tools.length > 0 ? spec.tools : agent.tools;
   const found = new Map<string, Tool>();
   if (named === undefined) {
-    for (const tool of tools.all(record.tenant).values()) if (tool.kind !== 'meta') found.set(tool.name, tool);
+    for (const tool of tools.all(record.tenant).values())
+      if (tool.kind !== 'meta' && tool.state !== 'deprecated') found.set(tool.name, tool);
   } else for (const name of named) found.set(exposedName(name), findTool(record.tenant, name, tools));
+  // What nobody may call is not shown either.
+  for (const [name, tool] of found) if (hides(tool)) found.delete(name);
+  const registered = [...found.values()].map((tool) => tool.name);
+  // Tools that are not shown from the start are found by these two.
+  if (found.size > 0)
+    for (const [exposed, name] of Object.entries(META_TOOL_NAMES)) {
+      const tool = tools.find(record.tenant, name);
+      if (tool !== undefined && !found.has(exposed)) found.set(exposed, tool);
+    }
   const limits = spec.limits;
   const timeoutMs =
     limits?.timeoutS !== undefined
@@ -53,6 +67,7 @@ export function planRun(
     system: spec.system ?? agent.system ?? '',
     tools: found,
     toolSet: toolSetOf(found),
+    named: registered,
     limits: {
       maxIterations: limits?.maxIterations ?? agent.limits?.max_iterations ?? defaults.maxIterations,
       maxTokens: limits?.maxTokens !== undefined ? Number(limits.maxTokens) : agent.limits?.max_tokens,
@@ -89,13 +104,15 @@ function toolSetOf(tools: ReadonlyMap<string, Tool>): ToolSet {
   const key = [...tools].map(([name, tool]) => `${name} ${tool.hash}`).join('\n');
   let set = toolSets.get(key);
   if (set === undefined) {
-    set = new ToolSet(
-      [...tools].map(([name, tool]) => ({
+    set = new ToolSet([
+      // The form in which some models call every tool; it is taken apart before anything is run.
+      ...(tools.size === 0 ? [] : [definitionOf(CALL_MCP)]),
+      ...[...tools].map(([name, tool]) => ({
         name,
         description: tool.description,
         parameters: JSON.parse(tool.parametersJson) as Record<string, unknown>,
       })),
-    );
+    ]);
     if (toolSets.size >= 200) toolSets.clear();
     toolSets.set(key, set);
   }

@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { type Bus, failpoint } from '@yardmaster/bus';
-import { subjects, type TenantId, toolWork, type ToolResult, YardError } from '@yardmaster/contracts';
+import { subjects, type TenantId, type Tool, toolWork, type ToolResult, YardError } from '@yardmaster/contracts';
 import { BUS } from '@yardmaster/service-kit';
 import { DispatcherConfig } from '../config.js';
 import { MetaTools } from './meta-tools.js';
@@ -22,8 +22,8 @@ export interface RoundContext {
   run: string;
   conversation: string;
   workspace: string;
-  /** Names of the tools of this run, for the meta tools. */
-  tools: readonly string[];
+  /** The tools of this run by the name that models know, for the meta tools. */
+  tools: ReadonlyMap<string, Tool>;
   /** Calls that have their answer without being run: unreadable, unknown, refused. */
   answers: Readonly<Record<string, { output: string; reason: string }>>;
   signal: AbortSignal;

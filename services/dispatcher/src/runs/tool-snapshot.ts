@@ -21,6 +21,11 @@ export class ToolSnapshot implements OnApplicationBootstrap {
     this.snapshot = await this.bus.watch(BUCKETS.tools, (bytes) => fromBinary(ToolSchema, bytes));
   }
 
+  /** Changes with every change of any tool. */
+  get revision(): number {
+    return this.snapshot?.revision ?? 0;
+  }
+
   /** The tool that `tenant` sees under `name`, or under an alias of that name. */
   find(tenant: TenantId, name: string): Tool | undefined {
     const tools = this.snapshot?.current;

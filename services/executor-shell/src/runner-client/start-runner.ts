@@ -18,6 +18,8 @@ export interface LocalRunner {
 }
 
 const START_MS = 15_000;
+/** Endless output is garbage at once; a small nursery keeps it from becoming memory of the process. */
+const RUNNER_FLAGS = ['--max-semi-space-size=2'];
 
 /**
  * Starts the runner beside this process and waits until it has proved its containment.
@@ -33,7 +35,7 @@ export async function startRunner(
   if (socket === undefined) throw new YardError('INVALID', 'YM-SHELL-CONFIG', 'YM_EXECUTOR_SHELL_SOCKET is needed.');
   const entry = options.entry ?? fileURLToPath(new URL('../runner/main.js', import.meta.url));
   const [program = process.execPath, ...args] = options.command ?? [process.execPath];
-  const child: ChildProcess = spawn(program, [...args, entry], {
+  const child: ChildProcess = spawn(program, [...args, ...RUNNER_FLAGS, entry], {
     env: {
       PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
       LANG: 'C.UTF-8',

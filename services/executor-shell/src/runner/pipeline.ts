@@ -46,12 +46,14 @@ interface Running {
 }
 
 const CPU_CHECK_MS = 500;
+/** Bytes in twice a megabyte. */
+const OVER_MB = 2 * 1024 * 1024;
 
 /** The six stages, one command at a time through all of them. */
 export class Pipeline {
   readonly #parts: PipelineParts;
   readonly queue: FairQueue;
-  readonly #disk = new DiskGuard();
+  readonly #disk: DiskGuard;
   readonly #cpu: CpuBudget;
   /** Stage 6: everything that was started and has not ended. */
   readonly #running = new Map<string, Running>();
@@ -61,6 +63,7 @@ export class Pipeline {
     this.#parts = parts;
     const { config } = parts;
     this.queue = new FairQueue(config.concurrency, config.tenantConcurrency, config.tenantWaiting);
+    this.#disk = new DiskGuard(config.workspaces);
     this.#cpu = new CpuBudget(config.tenantCpuSeconds, config.tenantCpuWindowS);
     this.#cpuTimer = setInterval(() => this.#checkCpu(), CPU_CHECK_MS).unref();
   }
@@ -168,6 +171,22 @@ export class Pipeline {
         startedAt,
         validated,
       );
+    }
+    // Twice the limit is reached only by starting again and again while over it.
+    for (const [path, limitMb] of [
+      [validated.hostPath, validated.limits.diskMb],
+      [join(validated.hostPath, '..'), this.#parts.config.tenantDiskMb],
+    ] as const) {
+      if (this.#disk.known(path) > limitMb * OVER_MB && (await this.#disk.usage(path, limitMb)) > limitMb * OVER_MB)
+        return this.#unrun(
+          id,
+          'blocked',
+          'validate',
+          'disk-quota',
+          `The workspace or the tenant holds more than twice its ${limitMb} MB of disk: delete files with the file tools first.`,
+          startedAt,
+          validated,
+        );
     }
     return validated;
   }

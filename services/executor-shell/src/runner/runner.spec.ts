@@ -243,6 +243,21 @@ describe('runner', () => {
     expect((await run('disk', 'rm -f f*; echo tidy')).stdout).toBe('tidy\n');
   });
 
+  it('does not let a workspace grow over its limit in small steps, and lets it be tidied up', async () => {
+    const { runner } = await start();
+    const run = (command: string): ReturnType<typeof runner.client.run> =>
+      runner.client.run({ ...t, command, limits: { disk_mb: 20 } });
+    const seen = [];
+    for (let i = 0; i < 12; i++) seen.push((await run(`head -c 12000000 /dev/zero > g${i}; sleep 0.3`)).verdict);
+    expect(seen.at(-1)).toMatchObject({ status: 'blocked', rule: 'disk-quota' });
+    expect(seen.filter(({ killed_reason: reason }) => reason === 'disk').length).toBeGreaterThan(0);
+    // Over its limit, but not by so much, a workspace can be tidied up by a command.
+    expect((await runner.client.run({ ...t, command: 'rm -f g*; ls', limits: { disk_mb: 30 } })).verdict).toMatchObject(
+      { status: 'ok', exit_code: 0 },
+    );
+    expect((await run('echo x > y; cat y')).stdout).toBe('x\n');
+  });
+
   it('refuses to serve, and says what to change, where no sandbox can be made', async () => {
     await expect(start({ YM_EXECUTOR_SHELL_BWRAP: '/nonexistent/bwrap' })).rejects.toMatchObject({
       class: 'UNAVAILABLE',

@@ -3,8 +3,8 @@ import { Inject, Injectable, type OnApplicationBootstrap } from '@nestjs/common'
 import { type Bus, type KvSnapshot } from '@yardmaster/bus';
 import { BUCKETS, BUILT_IN_TOOLS, type TenantId, type Tool, ToolSchema, YardError } from '@yardmaster/contracts';
 import { BUS } from '@yardmaster/service-kit';
-import { catalogueOf, ToolSearch, type ToolView } from '@yardmaster/tool-render';
-import { type JsonSchema, nearestName } from '@yardmaster/tool-schema';
+import { catalogueOf, ToolSearch, viewOf } from '@yardmaster/tool-render';
+import { nearestName } from '@yardmaster/tool-schema';
 import { toolHash } from './tool-hash.js';
 
 /** Key prefix of tools that every tenant sees; tenant ids never begin with an underscore. */
@@ -76,7 +76,7 @@ export class ToolCatalogue implements OnApplicationBootstrap {
     const view = this.view(tenant);
     return (view.index ??= new ToolSearch(
       catalogueOf(
-        [...view.tools.values()].filter((tool) => tool.state === 'active' && tool.kind !== 'meta').map(toView),
+        [...view.tools.values()].filter((tool) => tool.state === 'active' && tool.kind !== 'meta').map(viewOf),
         view.revision,
       ),
     ));
@@ -169,15 +169,4 @@ export class ToolCatalogue implements OnApplicationBootstrap {
 function sameDefinition(before: Tool, next: Tool): boolean {
   const bytes = (tool: Tool) => Buffer.from(toBinary(ToolSchema, create(ToolSchema, { ...tool, version: 0 })));
   return bytes(before).equals(bytes(next));
-}
-
-/** A tool as the search reads it. */
-function toView(tool: Tool): ToolView {
-  return {
-    name: tool.name,
-    description: tool.description,
-    parameters: JSON.parse(tool.parametersJson) as JsonSchema,
-    ...(tool.server === '' ? {} : { server: tool.server, serverTool: tool.serverTool || tool.name }),
-    aliases: [...tool.aliases, ...tool.searchHints],
-  };
 }

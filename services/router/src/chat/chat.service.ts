@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { StreamContext } from '@yardmaster/bus';
 import type { ChatFrameSchema, ChatRequest } from '@yardmaster/contracts';
+import { Accounting } from '../accounting/accounting.service.js';
 import { RouterConfig } from '../config.js';
 import { balanceCandidates } from '../failover/balancing.js';
 import { runChat } from '../failover/run-chat.js';
@@ -9,9 +10,7 @@ import { FailoverState } from '../providers/failover-state.js';
 import { ProviderDirectory } from '../providers/provider-directory.js';
 import { toCandidate } from '../routing/candidates.js';
 import { FrameSender } from './frame-sender.js';
-import { toChatEnd, toUsage } from './wire-result.js';
-
-const BALANCING = { priority: 'priority', weighted: 'weighted', 'least-busy': 'least_busy' } as const;
+import { toChatEnd } from './wire-result.js';
 
 /** Gets one request answered and streams the answer back. */
 @Injectable()
@@ -20,11 +19,13 @@ export class ChatService {
     private readonly prompts: PromptService,
     private readonly directory: ProviderDirectory,
     private readonly failover: FailoverState,
+    private readonly accounting: Accounting,
     private readonly config: RouterConfig,
   ) {}
 
   /** Sends frames until the answer is complete; throws the error that the caller gets, as a YardError. */
   async answer(request: ChatRequest, context: StreamContext<typeof ChatFrameSchema>): Promise<void> {
+    await this.accounting.admit(context.tenant);
     const prompt = await this.prompts.load(context.tenant, request);
     const planned = this.directory.plan({
       model: request.model,
@@ -34,6 +35,7 @@ export class ChatService {
       ),
       toolDispatcher:
         request.toolDispatcher === 'native' || request.toolDispatcher === 'xml' ? request.toolDispatcher : 'auto',
+      render: request.render,
       needsTools: prompt.hasTools,
       needsVision: prompt.hasImages,
     });
@@ -42,7 +44,7 @@ export class ChatService {
 
     const candidates = balanceCandidates(
       usable,
-      BALANCING[this.directory.routing.strategy ?? 'priority'],
+      this.directory.balancing,
       request.conversationId || request.requestId,
       this.failover.load,
       Math.random,
@@ -59,7 +61,7 @@ export class ChatService {
         restartAfterCommit: true,
       },
       candidates,
-      this.failover.deps,
+      this.failover.depsOf((record) => this.accounting.attempted(context.tenant, record)),
     );
     for await (const frame of frames) {
       switch (frame.type) {
@@ -82,17 +84,15 @@ export class ChatService {
           });
           break;
         case 'usage':
-          sender.frame({ kind: { case: 'usage', value: toUsage(frame.usage, frame.costUsd) } });
-          break;
+          break; // stands in the end frame
         case 'attempt_reset':
-          sender.drop();
-          sender.frame({ kind: { case: 'attemptReset', value: { reason: frame.reason } } });
+          sender.reset({ kind: { case: 'attemptReset', value: { reason: frame.reason } } });
           break;
         case 'error':
-          sender.flush();
+          sender.drop();
           throw frame.error;
         case 'end':
-          sender.frame({ kind: { case: 'end', value: toChatEnd(frame.result) } });
+          sender.end({ kind: { case: 'end', value: toChatEnd(frame.result) } });
           break;
       }
     }

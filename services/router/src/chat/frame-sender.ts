@@ -4,52 +4,56 @@ import type { ChatFrameSchema } from '@yardmaster/contracts';
 type FrameInit = MessageInitShape<typeof ChatFrameSchema>;
 
 /**
- * Sends frames on, with the text pieces that come within `waitMs` joined into one: a model writes dozens of pieces a
- * second, and every frame costs each hop the same, however short it is. Order is kept.
+ * Sends frames on, those that come within `waitMs` together and their text pieces joined: a model writes dozens of
+ * pieces a second, and every frame costs each hop the same, however short it is. Order is kept. An answer that is
+ * complete before anything was sent is its end frame alone, which holds everything.
  */
 export class FrameSender {
-  private text = '';
-  private kind: 'delta' | 'reasoning' | undefined;
+  private held: FrameInit[] = [];
   private timer: NodeJS.Timeout | undefined;
-  private lastSentAt = 0;
+  private sent = false;
 
   constructor(
     private readonly send: (frame: FrameInit) => void,
     private readonly waitMs: number,
-    private readonly now: () => number = () => performance.now(),
   ) {}
 
-  /** The first piece after a pause goes out at once, so that a reader sees the answer begin. */
   piece(kind: 'delta' | 'reasoning', text: string): void {
-    if (this.kind !== undefined && this.kind !== kind) this.flush();
-    this.kind = kind;
-    this.text += text;
-    const idle = this.now() - this.lastSentAt;
-    if (idle >= this.waitMs) this.flush();
-    else this.timer ??= setTimeout(() => this.flush(), this.waitMs - idle);
+    const last = this.held.at(-1)?.kind;
+    if (last?.case === kind) last.value += text;
+    else this.frame({ kind: { case: kind, value: text } });
   }
 
   frame(frame: FrameInit): void {
-    this.flush();
+    this.held.push(frame);
+    if (this.waitMs === 0) this.flush();
+    else this.timer ??= setTimeout(() => this.flush(), this.waitMs);
+  }
+
+  /** What this attempt wrote does not count. Whoever has seen nothing of it need not hear of it. */
+  reset(frame: FrameInit): void {
+    this.drop();
+    if (!this.sent) return;
+    this.send(frame);
+    this.sent = false;
+  }
+
+  end(frame: FrameInit): void {
+    if (this.sent) this.flush();
+    else this.drop();
     this.send(frame);
   }
 
-  /** Text that was not sent yet is dropped: the attempt that wrote it does not count. */
   drop(): void {
     clearTimeout(this.timer);
     this.timer = undefined;
-    this.text = '';
-    this.kind = undefined;
+    this.held = [];
   }
 
-  flush(): void {
-    clearTimeout(this.timer);
-    this.timer = undefined;
-    if (this.kind === undefined || this.text === '') return;
-    const frame: FrameInit = { kind: { case: this.kind, value: this.text } };
-    this.text = '';
-    this.kind = undefined;
-    this.lastSentAt = this.now();
-    this.send(frame);
+  private flush(): void {
+    const frames = this.held;
+    this.drop();
+    for (const frame of frames) this.send(frame);
+    if (frames.length > 0) this.sent = true;
   }
 }

@@ -15,6 +15,7 @@ export function toChatEnd(result: ChatResult): MessageInitShape<typeof ChatEndSc
     provider: result.provider,
     model: result.model,
     dialect: result.dialect,
+    thinkingBlocksJson: result.thinkingBlocks.length === 0 ? '' : JSON.stringify(result.thinkingBlocks),
     marks: {
       textFromReasoning: marks.textFromReasoning ?? false,
       inlineThink: marks.inlineThink ?? false,

@@ -1,4 +1,5 @@
 import type { AuthStyle, ChatRequestInput, Price, WireFamily, WireQuirks } from '@yardmaster/llm-wire';
+import type { Strategy } from '@yardmaster/tool-render';
 
 /** A key of one provider entry. `id` is a hash, safe to show; the value leaves only through `reveal`, for the wire. */
 export interface ProviderKeyRef {
@@ -25,6 +26,8 @@ export interface Candidate {
   model: string;
   /** What the answer must be read as: `native`, or the text dialect. */
   dialect: string;
+  /** How tool definitions reach it; absent: all in front. */
+  render?: Strategy;
   family: WireFamily;
   baseUrl: string;
   auth: AuthStyle;

@@ -9,6 +9,12 @@ export interface BreakerSettings {
 
 export const DEFAULT_BREAKER: BreakerSettings = { failures: 5, openMs: 5_000 };
 
+/** Other replicas: what one of them found out about an endpoint spares the others the same failures. */
+export interface BreakerSharing {
+  opened(endpoint: string, until: number): void;
+  closed(endpoint: string): void;
+}
+
 export type BreakerState = 'closed' | 'open' | 'half_open';
 
 interface Circuit {
@@ -26,10 +32,12 @@ export class CircuitBreakers {
   private readonly circuits = new Map<string, Circuit>();
   private readonly clock: Clock;
   private readonly settings: BreakerSettings;
+  private readonly sharing: BreakerSharing | undefined;
 
-  constructor(clock: Clock, settings: BreakerSettings = DEFAULT_BREAKER) {
+  constructor(clock: Clock, settings: BreakerSettings = DEFAULT_BREAKER, sharing?: BreakerSharing) {
     this.clock = clock;
     this.settings = settings;
+    this.sharing = sharing;
   }
 
   state(endpoint: string): BreakerState {
@@ -52,11 +60,15 @@ export class CircuitBreakers {
     if (circuit === undefined || circuit.probeAt === 0) return false;
     circuit.probing = true;
     circuit.probeAt = this.clock.now() + this.settings.openMs;
+    // One probe for all replicas, not one from each.
+    this.sharing?.opened(endpoint, circuit.probeAt);
     return true;
   }
 
   succeeded(endpoint: string): void {
+    const wasOpen = (this.circuits.get(endpoint)?.probeAt ?? 0) !== 0;
     this.circuits.delete(endpoint);
+    if (wasOpen) this.sharing?.closed(endpoint);
   }
 
   /** A transient failure. True if it opened the circuit. */
@@ -68,6 +80,7 @@ export class CircuitBreakers {
     if (circuit.probing || (!wasOpen && circuit.failures >= this.settings.failures)) {
       circuit.probing = false;
       circuit.probeAt = this.clock.now() + this.settings.openMs;
+      this.sharing?.opened(endpoint, circuit.probeAt);
     }
     return !wasOpen && circuit.probeAt !== 0;
   }
@@ -78,8 +91,14 @@ export class CircuitBreakers {
     if (circuit !== undefined) circuit.probing = false;
   }
 
-  /** Another replica opened it. */
+  /** Another replica's probe succeeded. */
+  closedElsewhere(endpoint: string): void {
+    if (this.circuits.get(endpoint)?.probing === false) this.circuits.delete(endpoint);
+  }
+
+  /** Another replica opened it, or probes it. */
   openUntil(endpoint: string, until: number): void {
+    if (until <= this.clock.now()) return;
     const circuit = this.circuits.get(endpoint) ?? { failures: this.settings.failures, probeAt: 0, probing: false };
     this.circuits.set(endpoint, circuit);
     circuit.probeAt = Math.max(circuit.probeAt, until);

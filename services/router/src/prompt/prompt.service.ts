@@ -13,15 +13,26 @@ import {
 } from '@yardmaster/contracts';
 import { BUS } from '@yardmaster/service-kit';
 import { messageJson, type ToolChoice, type WireMessage, type WireTool } from '@yardmaster/llm-wire';
-import { promptInstructions, type ToolDefinition, XML_STOP_SEQUENCE } from '@yardmaster/tool-calls';
+import {
+  catalogueOf,
+  type PinnedTools,
+  readPinned,
+  type ToolCatalogue,
+  type ToolView,
+  viewOf,
+} from '@yardmaster/tool-render';
 import { RouterConfig } from '../config.js';
 import type { Candidate, CutWish, Rendered, Renderer } from '../failover/candidate.js';
 import { cutTurns } from './cut-turns.js';
 import { toWireMessages } from './wire-messages.js';
 import { HistoryCache, type RenderedItem, renderItem, type StoredItem } from './history-cache.js';
+import { HARMONY_CUE, HARMONY_TOKENS, harmonyFront, harmonyItem } from './harmony-prompt.js';
+import { shownItem } from './shown-history.js';
+import { type RequestTools, type ToolPart, toolPart } from './tool-part.js';
 
 const SHARED = '_';
 const TOOL_SETS_KEPT = 500;
+const PINNED_KEPT = 100;
 /** OpenAI's limit, which others copied. */
 const MOST_STOPS = 4;
 
@@ -37,8 +48,9 @@ export interface Prompt {
 export class PromptService {
   private readonly cache: HistoryCache;
   private tools: KvSnapshot<Tool> | undefined;
-  private readonly toolCache = new Map<string, ToolTexts>();
+  private readonly toolCache = new Map<string, DrawnTools>();
   private toolRevision = -1;
+  private readonly pinned = new Map<string, PinnedTools>();
 
   constructor(
     @Inject(BUS) private readonly bus: Bus,
@@ -56,35 +68,39 @@ export class PromptService {
   async load(tenant: TenantId, request: ChatRequest): Promise<Prompt> {
     const history = await this.history(tenant, request);
     const tail = parseMessages(request.tailMessagesJson, 'tail_messages_json');
-    const tools = this.toolTexts(tenant, request);
+    const tools = this.drawn(tenant, request, await this.pinnedSet(tenant, request.toolSetKey));
     const extras = requestExtras(request);
     const renderer = (candidate: Candidate, wish?: CutWish): Rendered | null => {
-      const rendered = this.render(tenant, request, candidate, history, tail);
+      const part = tools.for(candidate);
+      const rendered = this.render(tenant, request, candidate, history, tail, part, tools.known);
       const cut = cutTurns(rendered, wish);
       if (cut === null) return null;
+      if (candidate.family === 'llamacpp-completion') return rawPrompt(request.system, part, extras, cut);
       const native = candidate.dialect === 'native';
-      const system = [request.system, native ? '' : tools.instructions()].filter((part) => part !== '').join('\n\n');
+      const system = [request.system, part.system].filter((text) => text !== '').join('\n\n');
       const messages: WireMessage[] = [];
       if (system !== '') messages.push({ role: 'system', content: system });
       for (const item of cut.items) if (item.json !== '') messages.push(item.json);
+      const definitions = part.raw === undefined ? part.tools.length : tools.rawChars(part);
       return {
         input: {
           messages,
-          ...(native && tools.json !== '' ? { tools: tools.json } : {}),
-          ...(native || tools.json === '' ? extras : withStop(extras, XML_STOP_SEQUENCE)),
+          ...(part.tools === '' ? {} : { tools: part.tools }),
+          ...(part.raw === undefined ? {} : { extra: { tools: part.raw } }),
+          ...(part.stop === undefined ? extras : withStop(extras, part.stop)),
           ...(native && request.toolChoiceJson !== ''
             ? { toolChoice: JSON.parse(request.toolChoiceJson) as ToolChoice }
             : {}),
         },
         turnsCut: cut.turnsCut,
         promptTokens: Math.ceil(
-          cut.items.reduce((sum, item) => sum + item.json.length, system.length + (native ? tools.json.length : 0)) / 4,
+          cut.items.reduce((sum, item) => sum + item.json.length, system.length + definitions) / 4,
         ),
       };
     };
     return {
       renderer,
-      hasTools: tools.json !== '',
+      hasTools: tools.any,
       hasImages: history.some((item) => item.json.includes('"image_url"')),
     };
   }
@@ -95,13 +111,18 @@ export class PromptService {
     candidate: Candidate,
     history: readonly StoredItem[],
     tail: readonly ConversationMessage[],
+    part: ToolPart,
+    known: ToolCatalogue,
   ): RenderedItem[] {
     // What the provider does not want (reasoning, for most) is left out here, once, and not at every attempt.
-    const wire = (item: ConversationMessage) =>
-      toWireMessages(candidate, item)
-        .map((message) => messageJson(message, candidate.quirks))
+    const wire = (item: ConversationMessage) => {
+      const shown = shownItem(item, part.renderer, known);
+      if (candidate.family === 'llamacpp-completion') return harmonyItem(shown.item, candidate);
+      return toWireMessages(candidate, shown)
+        .map((message) => (message.thinking_blocks ? JSON.stringify(message) : messageJson(message, candidate.quirks)))
         .join(',');
-    const key = `${tenant} ${request.conversationId} ${candidate.provider} ${candidate.model} ${candidate.dialect}`;
+    };
+    const key = `${tenant} ${request.conversationId} ${candidate.provider} ${candidate.model} ${candidate.dialect} ${part.form}`;
     const rendered =
       request.conversationId === ''
         ? history.map((item) => renderItem(item, wire))
@@ -128,59 +149,99 @@ export class PromptService {
     }));
   }
 
-  /** The tools of a request in both forms. Most requests have those of the last one, so they are kept by name. */
-  private toolTexts(tenant: TenantId, request: ChatRequest): ToolTexts {
+  /** The tools of a request, drawn as candidates ask. Most requests have those of the last one, so they are kept. */
+  private drawn(tenant: TenantId, request: ChatRequest, pinned: PinnedTools | undefined): DrawnTools {
+    const deferrable = request.runId !== '' && request.conversationId !== '';
     if (request.inlineToolsJson !== '') {
       const inline = parseJson(request.inlineToolsJson, 'inline_tools_json') as WireTool[];
-      const definitions = this.definitions(tenant, request.tools);
-      return toolTexts(
-        [...definitions, ...inline.map((tool) => tool.function as ToolDefinition)],
-        [...definitions.map(wireTool), ...inline],
-      );
+      return new DrawnTools({ ...this.views(tenant, request.tools), pinned: undefined, inline, deferrable: false });
     }
     const revision = this.tools?.revision ?? 0;
     if (revision !== this.toolRevision) {
       this.toolRevision = revision;
       this.toolCache.clear();
     }
-    const key = `${tenant} ${request.tools.join(' ')}`;
-    let texts = this.toolCache.get(key);
-    if (texts === undefined) {
-      const definitions = this.definitions(tenant, request.tools);
-      texts = toolTexts(definitions, definitions.map(wireTool));
+    const key = `${tenant} ${String(deferrable)} ${pinned === undefined ? '' : request.toolSetKey} ${request.tools.join(' ')}`;
+    let drawn = this.toolCache.get(key);
+    if (drawn === undefined) {
+      drawn = new DrawnTools({ ...this.views(tenant, request.tools), pinned, inline: [], deferrable });
       if (this.toolCache.size >= TOOL_SETS_KEPT) this.toolCache.clear();
-      this.toolCache.set(key, texts);
+      this.toolCache.set(key, drawn);
     }
-    return texts;
+    return drawn;
   }
 
-  /** Definitions of the named tools, sorted, so that the same set is always the same bytes. */
-  private definitions(tenant: TenantId, names: readonly string[]): ToolDefinition[] {
+  /** The set that a conversation began with; undefined when none is pinned, or when its store has forgotten it. */
+  private async pinnedSet(tenant: TenantId, key: string): Promise<PinnedTools | undefined> {
+    if (key === '') return undefined;
+    let set = this.pinned.get(key);
+    if (set === undefined) {
+      const text = await this.store.toolSets.load(tenant, key);
+      if (text === undefined) return undefined;
+      set = readPinned(text);
+      if (this.pinned.size >= PINNED_KEPT) this.pinned.delete(this.pinned.keys().next().value!);
+      this.pinned.set(key, set);
+    }
+    return set;
+  }
+
+  /** The named tools as models see them; the meta tools among them apart. */
+  private views(tenant: TenantId, names: readonly string[]): Pick<RequestTools, 'current' | 'meta'> {
     const known = this.tools?.current;
-    return [...new Set(names)].sort().map((name) => {
+    const current: ToolView[] = [];
+    const meta: ToolView[] = [];
+    for (const name of new Set(names)) {
       const tool = known?.get(`${tenant}.${name}`) ?? known?.get(`${SHARED}.${name}`);
       if (tool === undefined)
         throw new YardError('NOT_FOUND', 'YM-TOOL-UNKNOWN', `There is no tool "${name}".`, { details: { name } });
-      return {
-        name: tool.name.replace(/^__/, ''),
-        description: tool.description,
-        parameters: JSON.parse(tool.parametersJson) as Record<string, unknown>,
-      };
-    });
+      (tool.kind === 'meta' ? meta : current).push(viewOf(tool));
+    }
+    return { current: catalogueOf(current), meta };
   }
 }
 
-/** Tools as the API takes them (JSON, '' without any), and as a text model is told of them. */
-interface ToolTexts {
-  json: string;
-  instructions(): string;
+/** The tools of a request in every form that its candidates have asked for. */
+class DrawnTools {
+  readonly any: boolean;
+  /** For names in the history: what stood in front, and what is there now. */
+  readonly known: ToolCatalogue;
+  private readonly parts = new Map<string, ToolPart>();
+  private readonly chars = new WeakMap<ToolPart, number>();
+
+  constructor(private readonly tools: RequestTools) {
+    const { current, inline, meta, pinned } = tools;
+    this.any = current.list().length + inline.length + meta.length > 0;
+    this.known =
+      pinned === undefined ? current : catalogueOf([...current.list(), ...pinned.catalogue.list()], current.revision);
+  }
+
+  for(candidate: Candidate): ToolPart {
+    const key = `${candidate.render ?? ''} ${candidate.dialect} ${candidate.family}`;
+    let part = this.parts.get(key);
+    if (part === undefined) this.parts.set(key, (part = toolPart(this.tools, candidate)));
+    return part;
+  }
+
+  /** Size of definitions that have a form of their own, for the estimate of tokens. */
+  rawChars(part: ToolPart): number {
+    let chars = this.chars.get(part);
+    if (chars === undefined) this.chars.set(part, (chars = JSON.stringify(part.raw).length));
+    return chars;
+  }
 }
 
-function toolTexts(definitions: readonly ToolDefinition[], wire: readonly WireTool[]): ToolTexts {
-  let instructions: string | undefined;
+/** The exact text for a model that is driven without a chat template. */
+function rawPrompt(
+  system: string,
+  tools: ToolPart,
+  extras: ReturnType<typeof requestExtras>,
+  cut: { items: readonly RenderedItem[]; turnsCut: number },
+): Rendered {
+  const prompt = harmonyFront(system, tools.system) + cut.items.map(({ json }) => json).join('') + HARMONY_CUE;
   return {
-    json: wire.length === 0 ? '' : JSON.stringify(wire),
-    instructions: () => (instructions ??= promptInstructions(definitions)),
+    input: { messages: [], prompt, ...extras, extra: { preserved_tokens: HARMONY_TOKENS } },
+    turnsCut: cut.turnsCut,
+    promptTokens: Math.ceil(prompt.length / 4),
   };
 }
 
@@ -191,11 +252,6 @@ function withStop(extras: ReturnType<typeof requestExtras>, sequence: string): R
     ? extras
     : { ...extras, sampling: { ...extras.sampling, stop: [...stop, sequence] } };
 }
-
-const wireTool = (tool: ToolDefinition): WireTool => ({
-  type: 'function',
-  function: { name: tool.name, description: tool.description ?? '', parameters: tool.parameters },
-});
 
 function requestExtras(request: ChatRequest) {
   const sampling = {

@@ -2,21 +2,41 @@ import type { ConversationMessage } from '@yardmaster/contracts';
 import type { ChatMessage } from '@yardmaster/llm-wire';
 import { NativeToolDispatcher, type ProviderMessage, XmlToolDispatcher } from '@yardmaster/tool-calls';
 import type { Candidate } from '../failover/candidate.js';
+import type { ShownItem } from './shown-history.js';
 
 const native = new NativeToolDispatcher();
 const xml = new XmlToolDispatcher();
 
-/** One item of the canonical history as messages of the wire, in the dialect of a candidate. */
+/** One item of the history, drawn in the strategy of a candidate, as messages of the wire, in the dialect of a candidate. */
 export function toWireMessages(
-  candidate: Pick<Candidate, 'provider' | 'model' | 'dialect' | 'kind'>,
-  item: ConversationMessage,
+  candidate: Pick<Candidate, 'provider' | 'model' | 'dialect' | 'kind' | 'family'>,
+  { item, references }: ShownItem,
 ): ChatMessage[] {
   const target = { provider: candidate.provider, model: candidate.model };
   // llama.cpp may tokenise contents with special tokens on, whoever wrote them.
   const options = { target, neutraliseEveryRole: candidate.kind === 'llamacpp' };
   if (candidate.dialect !== 'native') return xml.toProviderMessages([item], options).map(plain);
   const messages = native.toProviderMessages([item], options);
-  return item.type === 'chat' ? messages.map(plain) : messages.map(fromPayload);
+  const wire = withThinking(candidate, item, messages.map(item.type === 'chat' ? plain : fromPayload));
+  return references.size === 0 ? wire : wire.map((message) => withReferences(message, references));
+}
+
+/** Thinking blocks are signed: they go back as they came, to the provider and model that wrote them, and nowhere else. */
+function withThinking(
+  candidate: Pick<Candidate, 'provider' | 'model' | 'family'>,
+  item: ConversationMessage,
+  messages: ChatMessage[],
+): ChatMessage[] {
+  if (candidate.family !== 'anthropic-messages' || item.type === 'tool_results') return messages;
+  const { thinking_blocks: blocks, served } = item;
+  if (blocks === undefined || served?.provider !== candidate.provider || served.model !== candidate.model)
+    return messages;
+  return messages.map((message) => ({ ...message, thinking_blocks: blocks }));
+}
+
+function withReferences(message: ChatMessage, references: ShownItem['references']): ChatMessage {
+  const names = references.get(message.tool_call_id ?? '');
+  return names === undefined ? message : { ...message, tool_references: [...names] };
 }
 
 const plain = ({ role, content, reasoning_content }: ProviderMessage): ChatMessage => ({

@@ -1,4 +1,5 @@
-import { Inject, Injectable, type OnApplicationShutdown } from '@nestjs/common';
+import { Inject, Injectable, type OnApplicationBootstrap, type OnApplicationShutdown } from '@nestjs/common';
+import { ConversationStore } from '@yardmaster/conversation';
 import { HEALTH, LOGGER, type Health, type Logger } from '@yardmaster/service-kit';
 import { Counter, Histogram } from 'prom-client';
 import { RouterConfig } from '../config.js';
@@ -10,20 +11,34 @@ import type { AttemptRecord } from '../failover/frame.js';
 import { RetryBudgets } from '../failover/retry-budget.js';
 import { RouteMemory } from '../failover/route-memory.js';
 import type { FailoverDeps } from '../failover/run-chat.js';
+import { SharedDeadlines } from '../sharing/shared-deadlines.js';
 import { Egress } from './egress.js';
 import { UndiciTransport } from './undici-transport.js';
 
-/** What this process has learnt about its providers: cooling keys, open circuits, routes that do not exist. */
+const KEY_BOARD = 'ym:key:all';
+const BREAKER_BOARD = 'ym:brk:all';
+const OPEN = 'open';
+
+/**
+ * What this process has learnt about its providers: cooling keys, open circuits, routes that do not exist. Keys and
+ * circuits are shared with the other replicas; each chooses by its own copy, so it serves on while Redis is away.
+ */
 @Injectable()
-export class FailoverState implements OnApplicationShutdown {
-  readonly deps: FailoverDeps;
-  readonly keys = new DeadlineBoard();
+export class FailoverState implements OnApplicationBootstrap, OnApplicationShutdown {
+  private readonly deps: FailoverDeps;
+  readonly keys: DeadlineBoard;
   readonly breakers: CircuitBreakers;
   readonly load = new EndpointLoad();
   private readonly egress: Egress;
   private readonly transport: UndiciTransport;
+  private readonly shared: readonly SharedDeadlines[];
 
-  constructor(@Inject(LOGGER) log: Logger, @Inject(HEALTH) health: Health, config: RouterConfig) {
+  constructor(
+    @Inject(LOGGER) log: Logger,
+    @Inject(HEALTH) health: Health,
+    config: RouterConfig,
+    store: ConversationStore,
+  ) {
     const attempts = new Counter({
       name: 'yardmaster_llm_attempts_total',
       help: 'Attempts at providers, by outcome.',
@@ -39,7 +54,17 @@ export class FailoverState implements OnApplicationShutdown {
     });
     this.egress = new Egress(config.connections);
     this.transport = new UndiciTransport({ dispatcherFor: (...args) => this.egress.dispatcherFor(...args) });
-    this.breakers = new CircuitBreakers(systemClock);
+    const keys = new SharedDeadlines(store.redis, KEY_BOARD, { merge: (entry) => this.keys.merge(entry) });
+    const circuits = new SharedDeadlines(store.redis, BREAKER_BOARD, {
+      merge: ({ id, until }) => this.breakers.openUntil(id, until),
+      withdrawn: (id) => this.breakers.closedElsewhere(id),
+    });
+    this.shared = [keys, circuits];
+    this.keys = new DeadlineBoard(keys);
+    this.breakers = new CircuitBreakers(systemClock, undefined, {
+      opened: (id, until) => circuits.publish({ id, until, reason: OPEN }),
+      closed: (id) => circuits.withdraw(id, OPEN),
+    });
     this.deps = {
       clock: systemClock,
       transport: this.transport,
@@ -66,7 +91,24 @@ export class FailoverState implements OnApplicationShutdown {
     };
   }
 
+  /** For one request: `onAttempt` is told of its attempts, beside the metrics. */
+  depsOf(onAttempt: (record: AttemptRecord) => void): FailoverDeps {
+    return {
+      ...this.deps,
+      onAttempt: (record) => {
+        this.deps.onAttempt?.(record);
+        onAttempt(record);
+      },
+    };
+  }
+
+  /** What others know before the first request comes. */
+  async onApplicationBootstrap(): Promise<void> {
+    await Promise.all(this.shared.map((board) => board.start()));
+  }
+
   async onApplicationShutdown(): Promise<void> {
+    for (const board of this.shared) board.stop();
     await this.transport.close();
     await this.egress.close();
   }

@@ -12,6 +12,8 @@ import {
 import { plan, type PlannedCandidate, type RouteWish } from '../routing/candidates.js';
 import { type ProviderTable, providerTable } from '../routing/provider-table.js';
 
+const BALANCING = { priority: 'priority', weighted: 'weighted', 'least-busy': 'least_busy' } as const;
+
 /** The providers as they are configured now: the file of YM_CONFIG, and what the fleet writes about pods. */
 @Injectable()
 export class ProviderDirectory implements OnApplicationBootstrap {
@@ -41,6 +43,11 @@ export class ProviderDirectory implements OnApplicationBootstrap {
 
   get routing(): RoutingConfig {
     return this.platform.current.routing;
+  }
+
+  /** How the providers of one model share its requests. */
+  get balancing(): (typeof BALANCING)[keyof typeof BALANCING] {
+    return BALANCING[this.routing.strategy ?? 'priority'];
   }
 
   /** Where a request would go, in order, and why not elsewhere. */

@@ -1,6 +1,9 @@
 import type { RoutingConfig } from '@yardmaster/service-kit';
+import type { WireFamily } from '@yardmaster/llm-wire';
+import type { Strategy } from '@yardmaster/tool-render';
 import type { Candidate } from '../failover/candidate.js';
 import { priceFor, type ProviderEntry, type ProviderTable } from './provider-table.js';
+import { chooseRender } from './render-choice.js';
 
 /** What a request says about where it wants to go. */
 export interface RouteWish {
@@ -10,14 +13,21 @@ export interface RouteWish {
   /** An agent's own chains; empty: those of the configuration. */
   modelFallbacks: Readonly<Record<string, readonly string[]>>;
   toolDispatcher: 'auto' | 'native' | 'xml';
+  /** A render strategy that the request insists on; '' or `auto`: that of the provider entry. */
+  render?: string;
   needsTools: boolean;
   needsVision: boolean;
+  /** The request is for vectors, not for an answer. */
+  needsEmbeddings?: boolean;
 }
 
 export interface PlannedCandidate {
   entry: ProviderEntry;
   model: string;
   dialect: string;
+  /** How tools reach the model, and over which of the provider's APIs; absent: all in front, its usual one. */
+  render?: Strategy;
+  family?: WireFamily;
   /** Why it cannot serve this request; undefined when it can. */
   unusable: string | undefined;
 }
@@ -25,7 +35,6 @@ export interface PlannedCandidate {
 const DEFAULT_RETRIES = 2;
 const DEFAULT_BACKOFF_MS = 500;
 const DEFAULT_TIMEOUT_MS = 120_000;
-const DEFAULT_TEXT_DIALECT = 'hermes';
 
 /** Every (model, provider) pair of the chain in the order of trying: models outside, providers inside. Pure. */
 export function plan(
@@ -45,26 +54,48 @@ export function plan(
     wish.model || routing.default_model || entries.find((entry) => entry.models?.[0] !== undefined)?.models?.[0] || '';
   const chains = Object.keys(wish.modelFallbacks).length > 0 ? wish.modelFallbacks : (routing.model_fallbacks ?? {});
   const models = [...new Set([model, ...(chains[model] ?? [])])];
-  const candidates = models.flatMap((one) => entries.map((entry) => planOne(one, entry, wish)));
+  // Who is said to have embeddings comes before those of whom nothing is said.
+  const places =
+    wish.needsEmbeddings === true ? entries.toSorted((a, b) => Number(b.embeddings) - Number(a.embeddings)) : entries;
+  const candidates = models.flatMap((one) => places.map((entry) => planOne(one, entry, wish)));
   return { candidates, warnings };
 }
 
 function planOne(model: string, entry: ProviderEntry, wish: RouteWish): PlannedCandidate {
   const forced = wish.toolDispatcher !== 'auto' ? wish.toolDispatcher : (entry.config.tool_dispatcher ?? 'auto');
-  const native = forced === 'auto' ? entry.nativeTools : forced === 'native';
-  const dialect = native ? 'native' : (entry.config.dialect ?? DEFAULT_TEXT_DIALECT);
+  const { strategy, dialect, family, problem } = chooseRender(wish.render ?? '', entry.config.render, {
+    kind: entry.kind.kind,
+    family: entry.kind.family,
+    model,
+    nativeTools: entry.nativeTools,
+    toolDispatcher: forced,
+    dialect: entry.config.dialect,
+  });
   let unusable: string | undefined;
   if (model === '') unusable = 'no model was named and there is no default model';
   else if (entry.models !== undefined && !entry.models.includes(model))
     unusable = `does not serve the model "${model}"`;
+  else if (wish.needsEmbeddings === true && !mayEmbed(entry)) unusable = 'has no embeddings';
   else if (wish.needsVision && !entry.vision) unusable = 'cannot see images';
   else if (wish.toolDispatcher === 'native' && !entry.nativeTools && wish.needsTools)
     unusable = 'has no native tool calls, which the request insists on';
-  return { entry, model, dialect, unusable };
+  else if (problem !== undefined && wish.needsTools) unusable = problem;
+  return { entry, model, dialect, render: strategy, family, unusable };
+}
+
+/** Of most compatible servers nobody says whether they have embeddings: they are asked, after those that are said to. */
+const mayEmbed = ({ config, kind }: ProviderEntry) => config.embeddings ?? kind.family === 'openai-chat';
+
+/** The same pair, asked for vectors. */
+export function toEmbedder(planned: PlannedCandidate, routing: RoutingConfig): Candidate {
+  return { ...toCandidate(planned, routing), family: 'openai-embeddings', dialect: 'native' };
 }
 
 /** The usable pairs in the form that the failover engine tries. */
-export function toCandidate({ entry, model, dialect }: PlannedCandidate, routing: RoutingConfig): Candidate {
+export function toCandidate(
+  { entry, model, dialect, render, family }: PlannedCandidate,
+  routing: RoutingConfig,
+): Candidate {
   const { config, kind } = entry;
   const seconds = (value: number | undefined, otherwise: number) => (value === undefined ? otherwise : value * 1000);
   const price = priceFor(entry, model);
@@ -74,7 +105,8 @@ export function toCandidate({ entry, model, dialect }: PlannedCandidate, routing
     kind: kind.kind,
     model,
     dialect,
-    family: kind.family,
+    ...(render === undefined ? {} : { render }),
+    family: family ?? kind.family,
     baseUrl: entry.baseUrl,
     auth: entry.auth,
     keys: entry.keys,

@@ -1,7 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { Bus, ensureTopology } from '@yardmaster/bus';
 import { connectRedis, loadFunctions } from '@yardmaster/conversation';
 import {
@@ -18,23 +17,9 @@ import {
   YardError,
 } from '@yardmaster/contracts';
 import { natsConfig, natsTable, redisAcl } from '@yardmaster/local-stack';
+import type { Invocation } from '../cli/invocation.js';
+import { UsageError } from '../cli/usage-error.js';
 import { EXIT } from '../exit-codes.js';
-
-/**
- * What an installation does once, and again at every upgrade: `setup files` writes the servers' configuration and a
- * password for every login, `setup bootstrap` makes streams, buckets and Redis functions.
- */
-export async function setup(verb: string, args: string[]): Promise<number> {
-  switch (verb) {
-    case 'files':
-      return files(args);
-    case 'bootstrap':
-      return bootstrap(args);
-    default:
-      process.stderr.write(`unknown command "setup ${verb}"; there are: setup files, setup bootstrap\n`);
-      return EXIT.usage;
-  }
-}
 
 const kindsOf = (text: string | undefined) =>
   text === undefined ? [...BUILT_IN_EXECUTORS] : text.split(',').filter((kind) => kind !== '');
@@ -46,35 +31,19 @@ const ROUTES_USER = 'routes';
  * `DIR/nats.conf`, `DIR/users.acl`, `DIR/secrets/{nats,redis}-<login>`; passwords that are there stay.
  * With `--secrets` they are only read, and one that is missing is an error: a cluster brings them in a Secret.
  */
-function files(args: string[]): number {
-  const { values } = parseArgs({
-    args,
-    options: {
-      out: { type: 'string' },
-      executors: { type: 'string' },
-      listen: { type: 'string', default: '0.0.0.0:4222' },
-      'store-dir': { type: 'string', default: '/data' },
-      only: { type: 'string' },
-      secrets: { type: 'string' },
-      routes: { type: 'string' },
-    },
-  });
-  const { out, only, routes } = values;
-  if (out === undefined) {
-    process.stderr.write('setup files needs --out DIR\n');
-    return EXIT.usage;
-  }
-  if (only !== undefined && only !== 'nats' && only !== 'redis') {
-    process.stderr.write('setup files: --only must be nats or redis\n');
-    return EXIT.usage;
-  }
-  const secrets = values.secrets ?? join(out, 'secrets');
-  mkdirSync(values.secrets === undefined ? secrets : out, { recursive: true });
+export async function files(invocation: Invocation): Promise<number> {
+  const [out, only, routes] = [invocation.text('out'), invocation.text('only'), invocation.text('routes')];
+  if (out === undefined) throw new UsageError('setup files needs --out DIR');
+  if (only !== undefined && only !== 'nats' && only !== 'redis')
+    throw new UsageError('setup files: --only must be nats or redis');
+  const given = invocation.text('secrets');
+  const secrets = given ?? join(out, 'secrets');
+  mkdirSync(given === undefined ? secrets : out, { recursive: true });
   const missing: string[] = [];
   const password = (server: string) => (user: string) => {
     const file = join(secrets, `${server}-${user}`);
     if (!existsSync(file)) {
-      if (values.secrets !== undefined) {
+      if (given !== undefined) {
         missing.push(`${server}-${user}`);
         return '';
       }
@@ -88,10 +57,10 @@ function files(args: string[]): number {
     written.set(
       'nats.conf',
       natsConfig({
-        listen: values.listen,
+        listen: invocation.text('listen') ?? '0.0.0.0:4222',
         serverName: 'yardmaster',
-        storeDir: values['store-dir'],
-        accounts: { table: natsTable(kindsOf(values.executors)), passwordOf },
+        storeDir: invocation.text('store-dir') ?? '/data',
+        accounts: { table: natsTable(kindsOf(invocation.text('executors'))), passwordOf },
       }),
     );
     if (routes !== undefined) written.set('routes.conf', routesConfig(routes.split(','), passwordOf(ROUTES_USER)));
@@ -114,28 +83,17 @@ function routesConfig(hosts: readonly string[], password: string): string {
 }
 
 /** Needs YM_NATS_URL, YM_NATS_PASSWORD_FILE (login `setup`), YM_REDIS_URL, YM_REDIS_PASSWORD_FILE (login `bootstrap`). */
-async function bootstrap(args: string[]): Promise<number> {
-  const { values } = parseArgs({
-    args,
-    options: {
-      executors: { type: 'string' },
-      tenant: { type: 'string' },
-      'key-file': { type: 'string' },
-      'import-key': { type: 'string' },
-      share: { type: 'string' },
-      replicas: { type: 'string' },
-    },
-  });
+export async function bootstrap(invocation: Invocation): Promise<number> {
   const {
     YM_NATS_URL: natsUrl,
     YM_NATS_PASSWORD_FILE: natsPassword,
     YM_REDIS_URL: redisUrl,
     YM_REDIS_PASSWORD_FILE: redisPassword,
   } = process.env;
-  if (natsUrl === undefined || redisUrl === undefined) {
-    process.stderr.write('setup bootstrap needs YM_NATS_URL and YM_REDIS_URL\n');
-    return EXIT.usage;
-  }
+  if (natsUrl === undefined || redisUrl === undefined)
+    throw new UsageError('setup bootstrap needs YM_NATS_URL and YM_REDIS_URL');
+  const [share, replicas] = [invocation.number('share'), invocation.number('replicas')];
+  const [forTenant, keyFile] = [invocation.text('tenant'), invocation.text('key-file')];
   const secret = (file: string | undefined) => (file === undefined ? undefined : readFileSync(file, 'utf8').trim());
   const natsSecret = secret(natsPassword);
   const bus = await Bus.connect({
@@ -145,22 +103,23 @@ async function bootstrap(args: string[]): Promise<number> {
   });
   try {
     const report = await ensureTopology(bus, {
-      kinds: kindsOf(values.executors),
-      ...(values.share === undefined ? {} : { share: Number(values.share) }),
-      ...(values.replicas === undefined ? {} : { replicas: Number(values.replicas) }),
+      kinds: kindsOf(invocation.text('executors')),
+      ...(share === undefined ? {} : { share }),
+      ...(replicas === undefined ? {} : { replicas }),
     });
     for (const name of report.created) process.stderr.write(`created ${name}\n`);
     for (const name of report.updated) process.stderr.write(`updated ${name}\n`);
     for (const problem of report.problems) process.stderr.write(`PROBLEM ${problem}\n`);
-    if (values.tenant !== undefined && values['key-file'] !== undefined && !existsSync(values['key-file'])) {
-      const tenant = tenantId(values.tenant);
+    if (forTenant !== undefined && keyFile !== undefined && !existsSync(keyFile)) {
+      const tenant = tenantId(forTenant);
       const { key, entry } = await mintApiKey(tenant, { name: 'first key', roles: [...ROLES] });
       await bus.kv(BUCKETS.tenants).put(apiKeyEntryName(tenant, entry.id), JSON.stringify(entry));
-      writeFileSync(values['key-file'], `${key}\n`, { mode: 0o600 });
-      process.stderr.write(`wrote a key of tenant ${tenant} to ${values['key-file']}\n`);
+      writeFileSync(keyFile, `${key}\n`, { mode: 0o600 });
+      process.stderr.write(`wrote a key of tenant ${tenant} to ${keyFile}\n`);
     }
-    if (values['import-key'] !== undefined) {
-      const { tenant, entry } = await importedKey(readFileSync(values['import-key'], 'utf8').trim());
+    const importFrom = invocation.text('import-key');
+    if (importFrom !== undefined) {
+      const { tenant, entry } = await importedKey(readFileSync(importFrom, 'utf8').trim());
       await bus.kv(BUCKETS.tenants).put(apiKeyEntryName(tenant, entry.id), JSON.stringify(entry));
       process.stderr.write(`key ${entry.id} of tenant ${tenant} may be used\n`);
     }

@@ -1,10 +1,10 @@
 import { cpSync, existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { Yardmaster } from '@yardmaster/client';
 import { SAMPLE_TASK } from '@yardmaster/local-stack';
+import type { Invocation } from '../cli/invocation.js';
 import { RunProgress } from '../run-progress.js';
-import { bringUp, runningStack, StackError, type RunningStack } from '../stack/bring-up.js';
+import { bringUp, runningStack, type RunningStack } from '../stack/bring-up.js';
 import { CHECKOUT, stateFolder } from '../stack/checkout.js';
 import { DEMO_TENANT } from '../stack/local-stack.js';
 import { seconds, Terminal } from '../terminal.js';
@@ -15,32 +15,24 @@ const EXAMPLE = join(CHECKOUT, 'examples', 'sample-task', 'workspace');
 const BROKEN_TASK = { input: 'Say hello.', model: 'demo-broken' } as const;
 
 /** `npm start`: everything up, one sample task from end to end, the addresses; stays up until Ctrl-C unless told otherwise. */
-export async function start(args: string[]): Promise<number> {
-  const { values, positionals } = parseArgs({
-    args,
-    allowPositionals: true,
-    options: {
-      once: { type: 'boolean', default: false },
-      stay: { type: 'boolean', default: false },
-      provider: { type: 'string' },
-      config: { type: 'string' },
-      task: { type: 'string' },
-      'no-color': { type: 'boolean', default: false },
-    },
-  });
-  const terminal = new Terminal(process.stdout, { noColour: values['no-color'] });
+export async function start(invocation: Invocation): Promise<number> {
+  const terminal = new Terminal(process.stdout, { noColour: invocation.on('no-color') });
   const existing = runningStack();
   if (existing !== undefined) {
     terminal.line(`the stack runs already: process ${existing.pid}, ${existing.api_url}, since ${existing.started_at}`);
     return EXIT.ok;
   }
   const interactive = process.stdin.isTTY === true && process.stdout.isTTY === true && !process.env['CI'];
-  const once = values.once || (!values.stay && !interactive);
-  if (once && !values.once)
+  const stay = invocation.on('stay');
+  const once = invocation.on('once') || (!stay && !interactive);
+  if (once && !invocation.on('once'))
     terminal.line(
       terminal.dim('no terminal (or CI is set): ending after the task, as with --once; --stay keeps the stack up'),
     );
+  // Ctrl-C is how a stack that stays is ended; a task that was to run once and did not is interrupted.
+  const ofCtrlC = once ? EXIT.interrupted : EXIT.ok;
 
+  const broken = invocation.text('task') === 'broken';
   const stopping = new AbortController();
   let running: RunningStack | undefined;
   let ended: Promise<void> | undefined;
@@ -53,10 +45,11 @@ export async function start(args: string[]): Promise<number> {
   process.on('SIGINT', onSignal);
   process.on('SIGTERM', onSignal);
   try {
-    terminal.line(terminal.bold('Yardmaster'));
     running = await bringUp({
-      config: values.config,
-      provider: values.provider,
+      config: invocation.text('config'),
+      // The task that is made to fail is a model of the demo server.
+      provider: broken ? 'demo' : invocation.text('provider'),
+      signal: stopping.signal,
       onProgress: ({ what, state, ms, words }) =>
         terminal.line(
           state === 'ready'
@@ -65,11 +58,11 @@ export async function start(args: string[]): Promise<number> {
         ),
     });
     terminal.line(`  model ${running.modelWords}`);
-    if (stopping.signal.aborted) return EXIT.interrupted;
+    if (stopping.signal.aborted) return ofCtrlC;
     const code = await runTask(
       running,
       terminal,
-      values.task === 'broken' ? BROKEN_TASK : { input: positionals.join(' ') || SAMPLE_TASK },
+      broken ? BROKEN_TASK : { input: invocation.args.join(' ') || SAMPLE_TASK },
       stopping.signal,
     );
     const { file } = running.stack;
@@ -85,10 +78,8 @@ export async function start(args: string[]): Promise<number> {
     });
     return EXIT.ok;
   } catch (error) {
-    if (stopping.signal.aborted) return EXIT.interrupted;
-    if (!(error instanceof StackError) && !(error instanceof Error)) throw error;
-    process.stderr.write(`yardmaster: ${error.message}\n`);
-    return error instanceof StackError ? error.exitCode : EXIT.bug;
+    if (stopping.signal.aborted) return ofCtrlC;
+    throw error;
   } finally {
     await end();
     process.off('SIGINT', onSignal);

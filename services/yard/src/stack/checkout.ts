@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -22,9 +22,40 @@ export interface StackFile {
   /** The model that the stack uses, and whether it is the built-in demo model. */
   model: { name: string; demo: boolean };
   logs: string;
+  /** All services are up. */
+  ready?: boolean;
+  /** Where each service answers /livez and /readyz. */
+  health?: Record<string, string>;
 }
 
 export const stackFile = () => join(stateFolder(), 'dev.json');
+
+/** The stack that a file describes, if its process lives; the file of a stack that died is no stack. */
+export function stackIn(path: string): StackFile | undefined {
+  try {
+    const file = JSON.parse(readFileSync(path, 'utf8')) as StackFile;
+    process.kill(file.pid, 0);
+    return file;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Left behind by a stack that ended, so that who asks for it can be told. */
+export const LAST_STACK = 'last.json';
+
+export interface LastStack {
+  api_url: string;
+  stopped_at: string;
+}
+
+export function lastStack(): LastStack | undefined {
+  try {
+    return JSON.parse(readFileSync(join(stateFolder(), LAST_STACK), 'utf8')) as LastStack;
+  } catch {
+    return undefined;
+  }
+}
 
 export const serviceEntry = (service: string) => join(CHECKOUT, 'services', service, 'dist', 'main.js');
 

@@ -12,9 +12,9 @@ import {
   tenantId,
 } from '@yardmaster/contracts';
 import { type NatsServer, natsTable, type RedisServer, startNats, startRedis } from '@yardmaster/local-stack';
-import { serviceEntry, type StackFile, stateFolder } from './checkout.js';
+import { LAST_STACK, type LastStack, serviceEntry, type StackFile, stateFolder } from './checkout.js';
 import type { FoundModel } from './model-search.js';
-import { ServiceProcess } from './service-process.js';
+import { type ReadyLine, ServiceProcess } from './service-process.js';
 
 export interface StackOptions {
   /** Folder for data, logs, secrets and workspaces; `.yard` in the checkout unless said otherwise. */
@@ -32,6 +32,10 @@ export interface StackOptions {
   executors?: readonly string[];
   share?: number;
   ackWaitMs?: number;
+  /** Ends the start: what came up is ended again, and `start` rejects with its reason. */
+  signal?: AbortSignal;
+  /** How long a service may take to end before it is killed, in milliseconds. */
+  graceMs?: number;
   /** Told as things come up, go down, or are noteworthy. */
   onProgress: (event: { what: string; state: 'ready' | 'died' | 'note'; ms?: number; words?: string }) => void;
 }
@@ -41,6 +45,9 @@ const SERVICE_GRACE_MS = 10_000;
 export const DEFAULT_API_PORT = 4400;
 /** The tenant of local stacks. */
 export const DEMO_TENANT = 'demo';
+
+/** Names of the services, in the order in which they come up. */
+export const serviceNames = () => SERVICES.map(({ name }) => name);
 
 /** Which services have a Redis login, and the order in which they come up: who is asked before who asks. */
 const SERVICES: readonly { name: string; redis: boolean; executor?: string }[] = [
@@ -72,6 +79,7 @@ export class LocalStack {
     const state = options.state ?? stateFolder();
     for (const folder of ['data', 'logs', 'secrets', 'workspaces'])
       mkdirSync(join(state, folder), { recursive: true, mode: 0o700 });
+    rmSync(join(state, LAST_STACK), { force: true });
     const kinds = options.executors ?? BUILT_IN_EXECUTORS;
     const began = performance.now();
     const [nats, redis] = await Promise.all([
@@ -91,16 +99,23 @@ export class LocalStack {
       started_at: new Date().toISOString(),
       model: { name: options.model.model, demo: options.model.demo },
       logs: join(state, 'logs'),
+      health: {},
+      ready: false,
     };
     const stack = new LocalStack(options, nats, redis, file);
     try {
-      await stack.setUp(kinds, key);
-      await stack.startServices();
+      await Promise.race([stack.comeUp(kinds, key), aborted(options.signal)]);
+      options.signal?.throwIfAborted();
       return stack;
     } catch (error) {
       await stack.stop();
       throw error;
     }
+  }
+
+  private async comeUp(kinds: readonly string[], key: Awaited<ReturnType<typeof mintApiKey>>): Promise<void> {
+    await this.setUp(kinds, key);
+    if (this.options.signal?.aborted !== true) await this.startServices();
   }
 
   /** Streams, buckets, Redis functions, and the key of the demo tenant: what an installation does once. */
@@ -135,13 +150,15 @@ export class LocalStack {
   }
 
   private async startServices(): Promise<void> {
+    const kinds = this.options.executors ?? BUILT_IN_EXECUTORS;
     await Promise.all(
-      SERVICES.flatMap((service) =>
+      SERVICES.filter(({ executor }) => executor === undefined || kinds.includes(executor)).flatMap((service) =>
         Array.from({ length: this.options.replicas?.[service.name] ?? 1 }, (_, index) =>
           this.startService(service, index),
         ),
       ),
     );
+    this.file.ready = true;
     this.writeFile();
   }
 
@@ -155,6 +172,7 @@ export class LocalStack {
       log: join(this.state, 'logs', `${name}.log`),
       onReady: (line) => {
         this.file.services[name] = line.pid;
+        this.file.health![name] = `http://127.0.0.1:${line.healthPort}`;
         if (service.name === 'api' && index === 0 && line.api_url !== undefined) {
           this.file.api_url = line.api_url;
           this.file.console_url = `${line.api_url}/console/`;
@@ -166,6 +184,21 @@ export class LocalStack {
     });
     this.processes.set(name, child);
     await child.start(READY_MS);
+  }
+
+  /** Restarts one process of the stack (as named in `pids`) with extra variables; resolves when it is ready. */
+  async restart(name: string, env: NodeJS.ProcessEnv = {}): Promise<void> {
+    const child = this.processes.get(name);
+    if (child === undefined)
+      throw new Error(`no "${name}" runs here; there are: ${[...this.processes.keys()].join(', ')}`);
+    await child.restart(env, SERVICE_GRACE_MS, READY_MS);
+  }
+
+  /** The variables that another process of this service needs to join the stack. */
+  environmentOf(name: string): NodeJS.ProcessEnv {
+    const service = SERVICES.find((candidate) => candidate.name === name);
+    if (service === undefined) throw new Error(`there is no service "${name}"`);
+    return this.environment(service, 1);
   }
 
   private environment(service: (typeof SERVICES)[number], index: number): NodeJS.ProcessEnv {
@@ -191,7 +224,7 @@ export class LocalStack {
       YM_LOG_LEVEL: options.logLevel ?? 'info',
       YM_PARENT_PID: String(process.pid),
       YM_HOST: '127.0.0.1',
-      YM_DRAIN_MS: String(SERVICE_GRACE_MS - 2_000),
+      YM_DRAIN_MS: String(Math.max(500, this.graceMs - 2_000)),
       ...(service.name === 'api'
         ? { YM_API_PORT: String(index === 0 ? (options.apiPort ?? DEFAULT_API_PORT) : 0), YM_API_PORT_FALLBACK: 'true' }
         : {}),
@@ -206,8 +239,17 @@ export class LocalStack {
     return file;
   }
 
+  private get graceMs(): number {
+    return this.options.graceMs ?? SERVICE_GRACE_MS;
+  }
+
   get pids(): ReadonlyMap<string, number | undefined> {
     return new Map([...this.processes].map(([name, child]) => [name, child.pid]));
+  }
+
+  /** What each process said when it became ready: its ports, for the api its address. */
+  get readyLines(): ReadonlyMap<string, ReadyLine | undefined> {
+    return new Map([...this.processes].map(([name, child]) => [name, child.ready]));
   }
 
   private writeFile(): void {
@@ -222,16 +264,25 @@ export class LocalStack {
 
   private async end(): Promise<void> {
     rmSync(join(this.state, 'dev.json'), { force: true });
+    const last: LastStack = { api_url: this.file.api_url, stopped_at: new Date().toISOString() };
+    if (this.file.api_url !== '') writeFileSync(join(this.state, LAST_STACK), JSON.stringify(last), { mode: 0o600 });
     const order = SERVICES.map(({ name }) => name).reverse();
     for (const name of order)
       await Promise.all(
         [...this.processes]
           .filter(([process]) => process === name || (process.startsWith(`${name}-`) && /-\d+$/.test(process)))
-          .map(([, child]) => child.stop(SERVICE_GRACE_MS)),
+          .map(([, child]) => child.stop(this.graceMs)),
       );
     await Promise.all([this.nats.stop(), this.redis.stop()]);
     rmSync(join(this.state, 'secrets'), { recursive: true, force: true });
   }
+}
+
+/** Rejects when the signal aborts; never resolves. */
+function aborted(signal: AbortSignal | undefined): Promise<never> {
+  return new Promise((_, reject) => {
+    signal?.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+  });
 }
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };

@@ -90,7 +90,8 @@ export interface DemoModel {
 
 /** One server under two names, with and without native tool calls: so a failover between the dialects can be seen. */
 function demoConfig({ url }: DemoModel): string {
-  const server = { base_url: url, auth: 'none', demo: true, models: ['demo'] };
+  // `demo-broken` always fails, for whoever wants to see a run fail.
+  const server = { base_url: url, auth: 'none', demo: true, models: ['demo', 'demo-broken'] };
   return stringify({
     providers: {
       'demo-native': { kind: 'openai', ...server, native_tools: true },

@@ -4,7 +4,7 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
-const BATCH = 32;
+const BATCH = 128;
 const run = promisify(execFile);
 
 /** Both ends of a FIFO that no longer has a name. */

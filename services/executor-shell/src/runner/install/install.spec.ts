@@ -111,7 +111,7 @@ describe('dependency install', () => {
       expect((await run('npm', 'cat runs; ls')).stdout).toBe('run\nrun\na.cjs\nnode_modules\nruns\n');
       // The command itself still has no way out.
       expect((await run('npm', 'ls /run; (exec 3<>/dev/tcp/127.0.0.1/3128) 2>/dev/null && echo open')).stdout).toBe(
-        'command\n',
+        'command\nlimits\n',
       );
     },
   );

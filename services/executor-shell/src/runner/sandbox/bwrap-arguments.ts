@@ -1,5 +1,6 @@
 import { lstatSync, readlinkSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { type RunLimits } from './run-sandboxed.js';
 
 /** Where the workspace is inside every sandbox. */
 export const WORKSPACE = '/workspace';
@@ -9,19 +10,7 @@ export const HOME = '/home/agent';
 const rootfs = (name: string): string => fileURLToPath(new URL(`../../../rootfs/${name}`, import.meta.url));
 
 /** What of the machine's /etc programs need and what is no secret. */
-const ETC = [
-  'ld.so.cache',
-  'ld.so.conf',
-  'ld.so.conf.d',
-  'alternatives',
-  'ssl',
-  'ca-certificates',
-  'pki',
-  'localtime',
-  'mime.types',
-  'java',
-  'fonts',
-];
+const ETC = ['ld.so.cache', 'alternatives', 'ssl', 'pki', 'localtime', 'mime.types', 'java', 'fonts'];
 
 /** The environment that every command starts with; nothing of the runner's own is inherited. */
 export const BASE_ENVIRONMENT: Readonly<Record<string, string>> = {
@@ -35,12 +24,20 @@ export const BASE_ENVIRONMENT: Readonly<Record<string, string>> = {
   TMPDIR: '/tmp',
 };
 
+/**
+ * A bound for a single process, so that it cannot outrun the watchdog; the sum is what the watchdog looks at. It counts
+ * what is written to, not what is reserved, so programs that reserve much work.
+ */
+export function dataLimitKb(memoryMb: number): number {
+  return Math.round(memoryMb * 1.5) * 1024 + 65_536;
+}
+
 export interface SandboxSpec {
   workspaceHostPath: string;
   /** Path inside the sandbox. */
   cwd: string;
   env: Readonly<Record<string, string>>;
-  pids: number;
+  limits: Pick<RunLimits, 'pids' | 'openFiles' | 'diskMb' | 'memoryMb'>;
   tmpMb: number;
   readOnlyPaths: readonly string[];
   /** File descriptors in the child: the script, the seccomp filter, the status stream. */
@@ -62,11 +59,23 @@ export function bwrapArguments(spec: SandboxSpec): string[] {
     'ALL',
     '--clearenv',
   ];
-  for (const [name, value] of Object.entries({ ...BASE_ENVIRONMENT, ...spec.env })) args.push('--setenv', name, value);
+  const { limits } = spec;
+  const environment = {
+    ...BASE_ENVIRONMENT,
+    ...spec.env,
+    // Read once, by the shell that runs the command, and gone before it begins.
+    BASH_ENV: '/run/limits',
+    SANDBOX_FILES: String(limits.openFiles),
+    SANDBOX_FILE_KB: String(limits.diskMb * 1024),
+    SANDBOX_DATA_KB: String(dataLimitKb(limits.memoryMb)),
+    SANDBOX_PIDS: String(limits.pids),
+  };
+  for (const [name, value] of Object.entries(environment)) args.push('--setenv', name, value);
   args.push('--ro-bind', '/usr', '/usr', ...systemFolders());
   args.push('--dir', '/etc');
   for (const name of ETC) args.push('--ro-bind-try', `/etc/${name}`, `/etc/${name}`);
   for (const name of ['passwd', 'group', 'hosts']) args.push('--ro-bind', rootfs(name), `/etc/${name}`);
+  args.push('--ro-bind', rootfs('limits.sh'), '/run/limits');
   for (const path of spec.readOnlyPaths) args.push('--ro-bind', path, path);
   const size = String(spec.tmpMb * 1024 * 1024);
   args.push('--proc', '/proc', '--dev', '/dev');
@@ -118,8 +127,7 @@ export function bwrapArguments(spec: SandboxSpec): string[] {
     'sandbox',
   );
   args.push('--seccomp', String(spec.fds.seccomp), '--json-status-fd', String(spec.fds.status), '--');
-  // The limit of processes is set inside the user namespace, where it counts this sandbox alone.
-  args.push('/usr/bin/prlimit', `--nproc=${spec.pids}`, '/bin/bash', '--noprofile', '--norc', '/run/command');
+  args.push('/bin/bash', '--noprofile', '--norc', '/run/command');
   return args;
 }
 

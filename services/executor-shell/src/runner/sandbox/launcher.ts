@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { type RunnerConfig } from '../config.js';
 import { type Validated } from '../validate.js';
-import { bwrapArguments } from './bwrap-arguments.js';
+import { bwrapArguments, type SandboxSpec } from './bwrap-arguments.js';
 import { CHILD_FDS, type Launch, SECCOMP_FILE } from './run-sandboxed.js';
 
 /** How commands of one mode are started. */
@@ -24,7 +24,7 @@ export class BwrapLauncher implements Launcher {
 
   constructor(config: RunnerConfig) {
     this.#config = config;
-    const shape = this.#arguments('<workspace>', '<cwd>', {}, 0);
+    const shape = this.#arguments('<workspace>', '<cwd>', {}, { pids: 0, openFiles: 0, diskMb: 0, memoryMb: 0 });
     this.profileHash = profileHash(config, { shape, seccomp: readFileSync(SECCOMP_FILE).toString('base64') });
   }
 
@@ -34,7 +34,7 @@ export class BwrapLauncher implements Launcher {
 
   /** The same sandbox with something more in it, read-only. */
   prepareWith(validated: Validated, extraBinds: readonly { from: string; to: string }[]): { launch: Launch } {
-    const args = this.#arguments(validated.hostPath, validated.cwd, validated.env, validated.limits.pids, extraBinds);
+    const args = this.#arguments(validated.hostPath, validated.cwd, validated.env, validated.limits, extraBinds);
     return {
       launch: { program: this.#config.bwrap, args, env: { PATH: '/usr/local/bin:/usr/bin:/bin' }, sandbox: 'bwrap' },
     };
@@ -44,11 +44,11 @@ export class BwrapLauncher implements Launcher {
     workspaceHostPath: string,
     cwd: string,
     env: Record<string, string>,
-    pids: number,
+    limits: SandboxSpec['limits'],
     extraBinds: readonly { from: string; to: string }[] = [],
   ): string[] {
     const { tmpMb, readOnlyPaths } = this.#config;
-    return bwrapArguments({ workspaceHostPath, cwd, env, pids, tmpMb, readOnlyPaths, fds: CHILD_FDS, extraBinds });
+    return bwrapArguments({ workspaceHostPath, cwd, env, limits, tmpMb, readOnlyPaths, fds: CHILD_FDS, extraBinds });
   }
 }
 

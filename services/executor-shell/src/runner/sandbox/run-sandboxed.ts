@@ -6,6 +6,7 @@ import { type Readable, type Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { type FifoPool } from '../collect/fifo-pool.js';
 import { type Kept, StreamCollector } from '../collect/stream-collector.js';
+import { dataLimitKb } from './bwrap-arguments.js';
 import { type CommandCgroup } from './cgroups.js';
 import { isAlive, type TreeUsage, treeUsage } from './process-tree.js';
 
@@ -67,13 +68,34 @@ const SAMPLE_MS = 100;
 const SECCOMP_ARCH = process.arch === 'arm64' ? 'arm64' : 'x64';
 export const SECCOMP_FILE = fileURLToPath(new URL(`../../../seccomp/${SECCOMP_ARCH}.bpf`, import.meta.url));
 
-// Sets the limits that the sandbox inherits, joins the cgroups, then becomes the program. A limit that cannot be set is
-// already lower than asked. `ulimit -f` counts 512 bytes, `-d` kibibytes.
-const START = `ulimit -c 0; ulimit -n "$1" 2>/dev/null; ulimit -f "$2" 2>/dev/null; ulimit -d "$3" 2>/dev/null
-echo 500 > /proc/self/oom_score_adj 2>/dev/null
-n=$4; shift 4
+// Joins the cgroups, then becomes the program.
+const JOIN = `n=$1; shift
 while [ "$n" -gt 0 ]; do echo $$ > "$1" || exit 125; shift; n=$((n-1)); done
 exec "$@"`;
+// The same limits as rootfs/limits.sh sets in a sandbox, for mode pod; `ulimit -f` counts 512 bytes here.
+const LIMIT = `ulimit -c 0; ulimit -n "$1" 2>/dev/null; ulimit -f "$2" 2>/dev/null; ulimit -d "$3" 2>/dev/null
+echo 500 2>/dev/null > /proc/self/oom_score_adj
+shift 3; exec "$@"`;
+
+/** What is started, with what has to happen before it. */
+function startCommand(launch: Launch, limits: RunLimits, joinFiles: readonly string[]): [string, string[]] {
+  let command = [launch.program, ...launch.args];
+  if (launch.sandbox === 'none')
+    command = [
+      '/bin/sh',
+      '-c',
+      LIMIT,
+      'start',
+      String(limits.openFiles),
+      String(limits.diskMb * 2048),
+      String(dataLimitKb(limits.memoryMb)),
+      ...command,
+    ];
+  if (joinFiles.length > 0)
+    command = ['/bin/sh', '-c', JOIN, 'start', String(joinFiles.length), ...joinFiles, ...command];
+  const [program, ...args] = command;
+  return [program!, args];
+}
 
 /**
  * Runs a program with the script on a descriptor, real pipes, limits and a deadline, and ends its whole tree in every case.
@@ -103,32 +125,16 @@ export async function runSandboxed(options: {
   let child: ChildProcess;
   try {
     seccomp = openSync(SECCOMP_FILE, 'r');
-    const joins = cgroup?.joinFiles ?? [];
-    child = spawn(
-      '/bin/sh',
-      [
-        '-c',
-        START,
-        'start',
-        String(limits.openFiles),
-        String(limits.diskMb * 2048),
-        // A bound for a single process, so that it cannot outrun the watchdog; the sum is what the watchdog looks at.
-        String(Math.round(limits.memoryMb * 1.5) * 1024 + 65_536),
-        String(joins.length),
-        ...joins,
-        launch.program,
-        ...launch.args,
-      ],
-      {
-        stdio:
-          launch.sandbox === 'none'
-            ? ['ignore', out.writeFd, err.writeFd]
-            : ['ignore', out.writeFd, err.writeFd, 'pipe', seccomp, 'pipe'],
-        env: launch.env,
-        detached: launch.sandbox === 'none',
-        ...(launch.cwd === undefined ? {} : { cwd: launch.cwd }),
-      },
-    );
+    const [program, args] = startCommand(launch, limits, cgroup?.joinFiles ?? []);
+    child = spawn(program, args, {
+      stdio:
+        launch.sandbox === 'none'
+          ? ['ignore', out.writeFd, err.writeFd]
+          : ['ignore', out.writeFd, err.writeFd, 'pipe', seccomp, 'pipe'],
+      env: launch.env,
+      detached: launch.sandbox === 'none',
+      ...(launch.cwd === undefined ? {} : { cwd: launch.cwd }),
+    });
   } catch (error) {
     closeSync(out.readFd);
     closeSync(err.readFd);
@@ -177,7 +183,7 @@ class Run implements RunHandle {
     this.done = this.#finish(readers, startedAt);
     if (child.pid !== undefined) {
       try {
-        setPriority(child.pid, 5);
+        setPriority(child.pid, 2);
       } catch {
         // already gone
       }

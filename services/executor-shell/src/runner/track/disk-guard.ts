@@ -1,9 +1,11 @@
 import { execFile } from 'node:child_process';
-import { statfs } from 'node:fs/promises';
+import { statfsSync } from 'node:fs';
 
 interface Watch {
   path: string;
   limitBytes: number;
+  /** False until it is known what the folder held when the command began. */
+  settled: boolean;
   onOver: () => void;
 }
 
@@ -15,9 +17,12 @@ interface Known {
   tookMs: number;
 }
 
-const POLL_MS = 200;
-/** Somebody who is already over the limit must still be able to tidy up. */
-const SLACK_BYTES = 16 * 1024 * 1024;
+/** A fast disk takes a gigabyte and more a second. */
+const POLL_MS = 25;
+/** A folder is not measured more often than this, nor more than a quarter of the time. */
+const REST_MS = 30;
+/** Somebody who is already over the limit must still be able to tidy up; this much may be written meanwhile. */
+const SLACK_BYTES = 1024 * 1024;
 
 /**
  * Ends commands whose folder outgrows its limit. Measuring a folder is dear, asking the file system for its free space is
@@ -26,70 +31,95 @@ const SLACK_BYTES = 16 * 1024 * 1024;
 export class DiskGuard {
   readonly #watches = new Set<Watch>();
   readonly #known = new Map<string, Known>();
-  readonly #busy = new Set<string>();
+  readonly #busy = new Map<string, Promise<void>>();
+  readonly #root: string;
   #timer: NodeJS.Timeout | undefined;
-  #polling = false;
+
+  /** `root` is the folder of all workspaces: they share its file system. */
+  constructor(root: string) {
+    this.#root = root;
+  }
 
   /** Calls `onOver` once when `path` holds more than the limit; the answer ends the watch. */
   watch(path: string, limitMb: number, onOver: () => void): () => void {
-    const known = this.#known.get(path);
-    const watch: Watch = { path, limitBytes: limitMb * 1024 * 1024, onOver };
-    if (known !== undefined) watch.limitBytes = Math.max(watch.limitBytes, known.bytes + SLACK_BYTES);
+    const limitBytes = limitMb * 1024 * 1024;
+    const settled = this.#possible(path, freeBytes(this.#root)) <= limitBytes;
+    const watch: Watch = { path, limitBytes, settled, onOver };
     this.#watches.add(watch);
-    // A folder is measured for the first time as the command starts, before that can have written much.
-    if (known === undefined) void this.#measure(path, null);
-    this.#timer ??= setInterval(() => void this.#poll(), POLL_MS);
+    // Measured as the command starts, before it can have written much.
+    if (!settled) void this.#measure(path);
+    this.#timer ??= setInterval(() => this.#poll(), POLL_MS);
     return () => {
       this.#watches.delete(watch);
+      // So that the next command begins with the truth.
+      if (this.#possible(path, freeBytes(this.#root)) > limitBytes) void this.#measure(path);
       if (this.#watches.size > 0) return;
       clearInterval(this.#timer);
       this.#timer = undefined;
     };
   }
 
-  async #poll(): Promise<void> {
-    if (this.#polling) return;
-    this.#polling = true;
-    try {
-      for (const watch of [...this.#watches]) {
-        const free = await freeBytes(watch.path);
-        const known = this.#known.get(watch.path);
-        const possible = known === undefined ? Number.POSITIVE_INFINITY : known.bytes + Math.max(0, known.free - free);
-        if (possible <= watch.limitBytes) continue;
-        if (known !== undefined && Date.now() - known.at < Math.max(150, known.tookMs * 3)) continue;
-        void this.#measure(watch.path, free);
-      }
-    } finally {
-      this.#polling = false;
+  /** Bytes below a folder when it was last measured. */
+  known(path: string): number {
+    return this.#known.get(path)?.bytes ?? 0;
+  }
+
+  /** Bytes below a folder, measured now when they may be more than the limit. */
+  async usage(path: string, limitMb: number): Promise<number> {
+    if (this.#possible(path, freeBytes(this.#root)) > limitMb * 1024 * 1024) await this.#measure(path);
+    return this.#known.get(path)?.bytes ?? 0;
+  }
+
+  /** The most that a folder can hold, judged by what the whole file system has taken since it was measured. */
+  #possible(path: string, free: number): number {
+    const known = this.#known.get(path);
+    return known === undefined ? Number.POSITIVE_INFINITY : known.bytes + Math.max(0, known.free - free);
+  }
+
+  #poll(): void {
+    const free = freeBytes(this.#root);
+    for (const { path, limitBytes } of this.#watches) {
+      if (this.#possible(path, free) <= limitBytes) continue;
+      const known = this.#known.get(path);
+      if (known !== undefined && Date.now() - known.at < Math.max(REST_MS, known.tookMs * 3)) continue;
+      void this.#measure(path);
     }
   }
 
-  async #measure(path: string, freeNow: number | null): Promise<void> {
-    if (this.#busy.has(path)) return;
-    this.#busy.add(path);
+  /** One measurement of a folder at a time; whoever asks meanwhile waits for it. */
+  #measure(path: string): Promise<void> {
+    const running = this.#busy.get(path);
+    if (running !== undefined) return running;
+    const work = this.#measureNow(path).finally(() => this.#busy.delete(path));
+    this.#busy.set(path, work);
+    return work;
+  }
+
+  async #measureNow(path: string): Promise<void> {
     const startedAt = Date.now();
-    try {
-      const free = freeNow ?? (await freeBytes(path));
-      const bytes = await diskUsage(path);
-      const first = !this.#known.has(path);
-      if (this.#known.size > 10_000) this.#known.clear();
-      this.#known.set(path, { bytes, free, at: Date.now(), tookMs: Date.now() - startedAt });
-      for (const watch of [...this.#watches]) {
-        if (watch.path !== path || bytes <= watch.limitBytes) continue;
-        if (first) watch.limitBytes = bytes + SLACK_BYTES;
-        else watch.onOver();
-      }
-    } catch {
-      // gone meanwhile, or busier than du can follow: the next poll tries again
-    } finally {
-      this.#busy.delete(path);
+    const free = freeBytes(this.#root);
+    const bytes = await diskUsage(path).catch(() => null);
+    // Gone meanwhile, or busier than du can follow: the next look tries again.
+    if (bytes === null) return;
+    if (this.#known.size > 10_000) this.#known.clear();
+    this.#known.set(path, { bytes, free, at: Date.now(), tookMs: Date.now() - startedAt });
+    for (const watch of [...this.#watches]) {
+      if (watch.path !== path) continue;
+      if (!watch.settled) {
+        watch.settled = true;
+        if (bytes > watch.limitBytes) watch.limitBytes = bytes + SLACK_BYTES;
+      } else if (bytes > watch.limitBytes) watch.onOver();
     }
   }
 }
 
-async function freeBytes(path: string): Promise<number> {
-  const { bavail, bsize } = await statfs(path).catch(() => ({ bavail: 0, bsize: 1 }));
-  return bavail * bsize;
+function freeBytes(path: string): number {
+  try {
+    const { bavail, bsize } = statfsSync(path);
+    return bavail * bsize;
+  } catch {
+    return 0;
+  }
 }
 
 /** Bytes on disk below a folder; never follows a link, never leaves the file system. */

@@ -1,0 +1,87 @@
+import { ERROR_CLASSES } from '@yardmaster/contracts';
+import { RUN_STATES } from '@yardmaster/conversation';
+
+const text = { type: 'string' } as const;
+const time = { type: ['string', 'null'], format: 'date-time' } as const;
+const count = { type: 'integer', minimum: 0 } as const;
+const free = { type: 'object', additionalProperties: true } as const;
+const object = (properties: Record<string, unknown>, required: string[] = Object.keys(properties)) => ({
+  type: 'object',
+  properties,
+  required,
+});
+
+/** What the API answers, for its description; requests are described by their DTOs. */
+export const SCHEMAS = {
+  Problem: object(
+    {
+      type: { ...text, description: 'Where the code is explained.' },
+      title: text,
+      status: { type: 'integer' },
+      detail: text,
+      instance: text,
+      class: { enum: Object.keys(ERROR_CLASSES), description: 'What the caller may do next.' },
+      code: { ...text, description: 'Stable, YM-…' },
+      trace_id: text,
+      retry_after_ms: count,
+      errors: {
+        type: 'array',
+        description: 'All faults of an invalid request.',
+        items: object({ pointer: text, rule: text, got: {}, did_you_mean: text }, ['pointer', 'rule']),
+      },
+    },
+    ['type', 'title', 'status', 'detail', 'instance', 'class', 'code', 'trace_id'],
+  ),
+  Run: object(
+    {
+      id: { ...text, format: 'uuid' },
+      object: { const: 'run' },
+      state: { enum: RUN_STATES },
+      conversation_id: { ...text, format: 'uuid' },
+      agent: { type: ['string', 'null'] },
+      model: { type: ['string', 'null'] },
+      output: text,
+      error: object({ class: text, code: text, message: text, details: free }, ['class', 'code', 'message']),
+      reason: { ...text, description: 'Why it is incomplete.' },
+      cancel_reason: text,
+      usage: object({
+        prompt_tokens: count,
+        completion_tokens: count,
+        cached_tokens: count,
+        total_tokens: count,
+        cost_usd: { type: 'number', minimum: 0 },
+      }),
+      steps: count,
+      created_at: time,
+      started_at: time,
+      updated_at: time,
+      ended_at: time,
+      metadata: free,
+    },
+    ['id', 'object', 'state', 'conversation_id', 'agent', 'model', 'usage', 'steps', 'created_at', 'metadata'],
+  ),
+  RunPage: object({
+    items: { type: 'array', items: { $ref: '#/components/schemas/Run' } },
+    next_cursor: { type: ['string', 'null'] },
+  }),
+  RunEvent: object(
+    {
+      id: { ...count, description: 'Absent from events that are not stored.' },
+      type: {
+        ...text,
+        description:
+          'run.started, step.started, message.delta*, message.partial*, message.completed, tool.requested, ' +
+          'tool.approval_required, tool.started, tool.output*, tool.completed, usage, run.completed, run.failed, ' +
+          'run.cancelled, run.incomplete (* not stored)',
+      },
+      run_id: { ...text, format: 'uuid' },
+      at: { ...text, format: 'date-time' },
+      data: free,
+    },
+    ['type', 'run_id', 'at', 'data'],
+  ),
+  RunEventPage: object({
+    items: { type: 'array', items: { $ref: '#/components/schemas/RunEvent' } },
+    next_cursor: { type: ['string', 'null'] },
+  }),
+} as const;

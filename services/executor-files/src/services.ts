@@ -1,0 +1,41 @@
+import type { ToolContext } from '@yardmaster/executor-kit';
+import type { EditEngine } from '@yardmaster/text-edit';
+import type { Workspace } from './paths/workspace.js';
+import type { CallJournal } from './storage/call-journal.js';
+import type { Locks } from './storage/locks.js';
+import type { Quotas } from './storage/quotas.js';
+
+/** Sizes in bytes, as configured. */
+export interface FileLimits {
+  readBytes: number;
+  writeBytes: number;
+  editBytes: number;
+  /** Hits of one search. */
+  searchHits: number;
+}
+
+/** What the tools work with. */
+export interface FileServices {
+  /** Folder of all workspaces. */
+  root: string;
+  limits: FileLimits;
+  locks: Locks;
+  quotas: Quotas;
+  journal: CallJournal;
+  engine: EditEngine;
+  /**
+   * Vectors for the embedding pass, which only ranks what the other passes found. The executor's login reaches no
+   * router, so nothing is given here and the pass reports that it was skipped.
+   */
+  embed: ((texts: string[]) => Promise<number[][]>) | undefined;
+  /** The ripgrep program; undefined: files are searched by our own code. */
+  ripgrep: string | undefined;
+  /** Refuse an approximate edit after which the file has more syntax errors than before. */
+  syntaxGate: boolean;
+}
+
+export const workspaceOf = (services: FileServices, { tenant, workspace }: ToolContext): Workspace => ({
+  root: services.root,
+  tenant,
+  workspace,
+});

@@ -1,0 +1,107 @@
+import { opendir, rmdir, unlink } from 'node:fs/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { failpoint, type Tool, type ToolContext } from '@yardmaster/executor-kit';
+import { type HeldFolder, lifeOf } from '../paths/held-folder.js';
+import { type Place, resolve } from '../paths/workspace.js';
+import { pathError, refusal, shown } from '../refusal.js';
+import { type FileServices, workspaceOf } from '../services.js';
+import { changeOnce, expect, lockKey, once } from '../storage/change.js';
+import { readFile } from '../storage/read-file.js';
+import { fileTool } from './definition.js';
+
+interface DeleteArguments {
+  path: string;
+  recursive?: boolean;
+  expected_sha256?: string;
+}
+
+interface Removed {
+  files: number;
+  bytes: number;
+}
+
+const MAX_DEPTH = 255;
+
+/** `file_delete`: a link is deleted itself, never what it leads to. */
+export const fileDelete = (services: FileServices): Tool =>
+  fileTool<DeleteArguments>('file_delete', (args, context) =>
+    once(services, context, async () => {
+      const place = await resolve(workspaceOf(services, context), args.path, { follow: false });
+      try {
+        if (place.name === '.') throw refusal('path', 'The workspace itself cannot be deleted: name what is in it.');
+        return await services.locks.hold([await lockKey(place)], () => remove(services, context, place, args));
+      } catch (error) {
+        throw pathError(error, args.path);
+      } finally {
+        await place.folder.close();
+      }
+    }),
+  );
+
+async function remove(services: FileServices, context: ToolContext, place: Place, args: DeleteArguments) {
+  const { folder, name } = place;
+  const found = await folder.look(name);
+  if (found === undefined) throw refusal('not_found', `There is no "${shown(args.path)}" in the workspace.`);
+  if (found.isDirectory() && args.recursive !== true)
+    throw refusal('is_folder', `"${shown(args.path)}" is a folder: set recursive to delete it with all in it.`);
+  if (args.expected_sha256 !== undefined) {
+    if (!found.isFile())
+      throw refusal('invalid_input', `"${shown(args.path)}" is no ordinary file, so it has no SHA-256 to compare.`);
+    expect({ place, content: await readFile(place, services.limits.readBytes) }, args.expected_sha256);
+  }
+  const removed: Removed = { files: 0, bytes: 0 };
+  const outcome = {
+    output: found.isDirectory() ? `Deleted ${shown(args.path)} and all in it.` : `Deleted ${shown(args.path)}.`,
+    verdict: { status: 'deleted', path: place.path },
+  };
+  context.signal.throwIfAborted();
+  try {
+    await changeOnce(services, context, { kind: 'delete', path: place.path, id: lifeOf(found) }, outcome, async () => {
+      if (found.isDirectory()) {
+        await empty(await folder.folder(name), args.path, context.signal, removed, 1);
+        await rmdir(folder.at(name));
+      } else {
+        await unlink(folder.at(name));
+        if (found.isFile() && found.nlink < 2n) removed.bytes += Number(found.size);
+      }
+      removed.files++;
+      failpoint('files.deleted');
+      await folder.sync();
+    });
+  } finally {
+    services.quotas.give(context.tenant, removed.bytes, removed.files);
+  }
+  return outcome;
+}
+
+/** Deletes all in a held folder, through held folders, so that no exchanged link leads elsewhere. Closes it. */
+async function empty(
+  folder: HeldFolder,
+  path: string,
+  signal: AbortSignal,
+  removed: Removed,
+  depth: number,
+): Promise<void> {
+  try {
+    if (depth > MAX_DEPTH)
+      throw refusal(
+        'too_deep',
+        `"${shown(path)}" is deeper than ${MAX_DEPTH} folders: delete it with rm -r in a shell command.`,
+      );
+    for await (const { name } of await opendir(folder.path, { bufferSize: 256 })) {
+      signal.throwIfAborted();
+      const found = await folder.look(name);
+      if (found === undefined) continue;
+      if (found.isDirectory()) {
+        await empty(await folder.folder(name), path, signal, removed, depth + 1);
+        await rmdir(folder.at(name));
+      } else {
+        await unlink(folder.at(name));
+        if (found.isFile() && found.nlink < 2n) removed.bytes += Number(found.size);
+      }
+      if (++removed.files % 256 === 0) await nextTurn();
+    }
+  } finally {
+    await folder.close();
+  }
+}

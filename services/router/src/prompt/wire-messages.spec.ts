@@ -1,0 +1,50 @@
+import type { AssistantToolCalls, ConversationMessage } from '@yardmaster/contracts';
+import { describe, expect, it } from 'vitest';
+import { toWireMessages } from './wire-messages.js';
+
+const wire = (candidate: Parameters<typeof toWireMessages>[0], item: ConversationMessage) =>
+  toWireMessages(candidate, { item, references: new Map() });
+
+const claude = {
+  provider: 'claude',
+  model: 'claude-sonnet-4-5',
+  kind: 'anthropic',
+  family: 'anthropic-messages',
+  dialect: 'native',
+} as const;
+const turn: AssistantToolCalls = {
+  type: 'assistant_tool_calls',
+  text: null,
+  tool_calls: [{ id: 'c1', name: 'look', arguments: '{}' }],
+  reasoning_content: 'hm',
+  thinking_blocks: [
+    { type: 'thinking', thinking: 'hm', signature: 'sig' },
+    { type: 'redacted_thinking', data: 'xyz' },
+  ],
+  served: { provider: 'claude', model: 'claude-sonnet-4-5', dialect: 'native' },
+};
+
+describe('thinking blocks', () => {
+  it('go back unchanged to the provider and model that wrote them', () => {
+    expect(wire(claude, turn)).toMatchObject([
+      { role: 'assistant', thinking_blocks: turn.thinking_blocks, tool_calls: [{ id: 'c1' }] },
+    ]);
+    expect(wire(claude, { ...turn, type: 'chat', role: 'assistant', content: 'so' } as never)).toMatchObject([
+      { role: 'assistant', content: 'so', thinking_blocks: turn.thinking_blocks },
+    ]);
+  });
+
+  it.each([
+    ['another model', { ...claude, model: 'claude-haiku-4-5' }],
+    ['another provider', { ...claude, provider: 'bedrock' }],
+    ['another family', { ...claude, family: 'openai-chat' as const }],
+    ['a model that calls in text', { ...claude, dialect: 'hermes' }],
+  ])('are left out for %s', (_who, candidate) => {
+    expect(JSON.stringify(wire(candidate, turn))).not.toContain('sig');
+  });
+
+  it('are left out when nobody knows who wrote them', () => {
+    const { served: _served, ...unsigned } = turn;
+    expect(JSON.stringify(wire(claude, unsigned))).not.toContain('sig');
+  });
+});
