@@ -298,6 +298,26 @@ export const TREE: Tree = {
       },
     },
   },
+  tenant: {
+    summary: 'what the tenant of the key uses and may use',
+    verbs: {
+      usage: {
+        summary: 'requests, tokens and cost by day of UTC',
+        flags: { days: { value: 'N', type: 'whole', help: 'so many days, today included (7)' } },
+        load: async () => (await import('./commands/tenant.js')).usage,
+      },
+      quota: {
+        summary: 'show the quotas, or change those that are given (role tenant:admin)',
+        flags: {
+          'tokens-per-day': { value: 'N', help: 'most tokens in a day of UTC, or none' },
+          'cost-per-day': { value: 'USD', help: 'most cost in a day of UTC, or none' },
+          'requests-per-minute': { value: 'N', help: 'most requests to the API, or none' },
+        },
+        examples: ['yard tenant quota --cost-per-day 5', 'yard tenant quota --tokens-per-day none'],
+        load: async () => (await import('./commands/tenant.js')).quota,
+      },
+    },
+  },
   queue: {
     summary: 'streams and queues of the local stack',
     verbs: {

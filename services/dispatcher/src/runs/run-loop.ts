@@ -5,6 +5,7 @@ import {
   type ConversationMessage,
   type Effect,
   type ModelList,
+  parseExactJson,
   type ToolResults,
   YardError,
 } from '@yardmaster/contracts';
@@ -229,7 +230,7 @@ export class RunLoop {
         step,
         call: call.call,
         name: call.name,
-        arguments: JSON.parse(call.argumentsJson) as unknown,
+        arguments: parseExactJson(call.argumentsJson),
         args_hash: call.argsHash,
       });
     }
@@ -291,14 +292,15 @@ export class RunLoop {
   /** Calls that wait for a person park the run, unless all of them are decided by now. */
   private async settleApprovals(step: number): Promise<LoopEnd | undefined> {
     const { session } = this;
-    const settled = this.parts.approvals.settle(session);
+    const settled = await this.parts.approvals.settle(session, this.plan.tools);
     for (const call of settled.waiting)
       session.events.emit('tool.approval_required', {
         step,
         call: call.call,
         name: call.name,
-        arguments: JSON.parse(call.argumentsJson) as unknown,
+        arguments: parseExactJson(call.argumentsJson),
         args_hash: call.argsHash,
+        reason: call.approvalReason ?? null,
         expires_at: call.approvalExpiresMs === undefined ? null : new Date(call.approvalExpiresMs).toISOString(),
       });
     if (settled.waiting.length === 0) {
