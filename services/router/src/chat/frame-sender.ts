@@ -3,6 +3,28 @@ import type { ChatFrameSchema } from '@yardmaster/contracts';
 
 type FrameInit = MessageInitShape<typeof ChatFrameSchema>;
 
+const rounds = new Map<number, Set<() => void>>();
+
+/**
+ * Calls back within `waitMs`, together with all others that wait so long: streams that send at the same moment share a
+ * write to the network, which costs more than what is written. The returned function cancels it.
+ */
+function inRound(waitMs: number, callback: () => void): () => void {
+  let round = rounds.get(waitMs);
+  if (round === undefined) {
+    const opened = new Set<() => void>();
+    round = opened;
+    rounds.set(waitMs, opened);
+    setTimeout(() => {
+      rounds.delete(waitMs);
+      for (const each of opened) each();
+    }, waitMs);
+  }
+  const joined = round;
+  joined.add(callback);
+  return () => joined.delete(callback);
+}
+
 /**
  * Sends frames on, those that come within `waitMs` together and their text pieces joined: a model writes dozens of
  * pieces a second, and every frame costs each hop the same, however short it is. Order is kept. An answer that is
@@ -10,7 +32,7 @@ type FrameInit = MessageInitShape<typeof ChatFrameSchema>;
  */
 export class FrameSender {
   private held: FrameInit[] = [];
-  private timer: NodeJS.Timeout | undefined;
+  private cancel: (() => void) | undefined;
   private sent = false;
 
   constructor(
@@ -27,7 +49,7 @@ export class FrameSender {
   frame(frame: FrameInit): void {
     this.held.push(frame);
     if (this.waitMs === 0) this.flush();
-    else this.timer ??= setTimeout(() => this.flush(), this.waitMs);
+    else this.cancel ??= inRound(this.waitMs, () => this.flush());
   }
 
   /** What this attempt wrote does not count. Whoever has seen nothing of it need not hear of it. */
@@ -45,8 +67,8 @@ export class FrameSender {
   }
 
   drop(): void {
-    clearTimeout(this.timer);
-    this.timer = undefined;
+    this.cancel?.();
+    this.cancel = undefined;
     this.held = [];
   }
 
