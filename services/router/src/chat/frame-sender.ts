@@ -3,26 +3,37 @@ import type { ChatFrameSchema } from '@yardmaster/contracts';
 
 type FrameInit = MessageInitShape<typeof ChatFrameSchema>;
 
-const rounds = new Map<number, Set<() => void>>();
+interface Round {
+  timer: NodeJS.Timeout;
+  callbacks: Set<() => void>;
+}
+
+const rounds = new Map<number, Round>();
 
 /**
  * Calls back within `waitMs`, together with all others that wait so long: streams that send at the same moment share a
  * write to the network, which costs more than what is written. The returned function cancels it.
  */
 function inRound(waitMs: number, callback: () => void): () => void {
-  let round = rounds.get(waitMs);
-  if (round === undefined) {
-    const opened = new Set<() => void>();
-    round = opened;
-    rounds.set(waitMs, opened);
-    setTimeout(() => {
-      rounds.delete(waitMs);
-      for (const each of opened) each();
-    }, waitMs);
-  }
-  const joined = round;
-  joined.add(callback);
-  return () => joined.delete(callback);
+  const round = rounds.get(waitMs) ?? openRound(waitMs);
+  round.callbacks.add(callback);
+  return () => {
+    round.callbacks.delete(callback);
+    if (round.callbacks.size > 0 || rounds.get(waitMs) !== round) return;
+    clearTimeout(round.timer);
+    rounds.delete(waitMs);
+  };
+}
+
+function openRound(waitMs: number): Round {
+  const callbacks = new Set<() => void>();
+  const timer = setTimeout(() => {
+    rounds.delete(waitMs);
+    for (const each of callbacks) each();
+  }, waitMs);
+  const round = { timer, callbacks };
+  rounds.set(waitMs, round);
+  return round;
 }
 
 /**
