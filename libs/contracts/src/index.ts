@@ -4,6 +4,7 @@ export * from './built-in-tools.js';
 export * from './catalogue.js';
 export * from './conversation-message.js';
 export * from './error-catalogue.js';
+export * from './exact-json.js';
 export * from './ids.js';
 export * from './tenant-approvals.js';
 export * from './tenant-quota.js';

@@ -1,6 +1,7 @@
 import { Body, Controller, Get, HttpCode, Param, Post } from '@nestjs/common';
 import { ApiBearerAuth, ApiOperation, ApiProperty, ApiPropertyOptional, ApiTags } from '@nestjs/swagger';
 import { ConversationStore, type PendingCall, type RunRecord } from '@yardmaster/conversation';
+import { parseExactJson } from '@yardmaster/contracts';
 import { ArrayMaxSize, IsArray, IsIn, IsOptional, IsString, Matches, MaxLength } from 'class-validator';
 import { Needs } from '../auth/roles.guard.js';
 import { type Caller, CurrentCaller } from '../http/request.js';
@@ -120,7 +121,7 @@ function approvalView(record: RunRecord, call: PendingCall) {
     run_id: record.id,
     call: call.call,
     tool: call.name,
-    arguments: JSON.parse(call.argumentsJson) as unknown,
+    arguments: parseExactJson(call.argumentsJson),
     args_hash: call.argsHash,
     effect: call.effect,
     state: decision === undefined ? call.approval : decision.decision === 'approve' ? 'approved' : 'denied',

@@ -1,7 +1,7 @@
 import { Body, Controller, Delete, Get, HttpCode, Inject, Param, Post, Put, Query } from '@nestjs/common';
 import { ApiBearerAuth, ApiOperation, ApiProperty, ApiPropertyOptional, ApiTags } from '@nestjs/swagger';
 import { type Bus } from '@yardmaster/bus';
-import { messages, Registry, subjects, type Tool } from '@yardmaster/contracts';
+import { messages, parseExactJson, Registry, subjects, type Tool } from '@yardmaster/contracts';
 import { BUS } from '@yardmaster/service-kit';
 import { Type } from 'class-transformer';
 import {
@@ -233,7 +233,7 @@ export class ToolsController {
       this.timeoutMs,
     );
     return answer.ok
-      ? { ok: true, arguments: JSON.parse(answer.argumentsJson) as unknown }
+      ? { ok: true, arguments: parseExactJson(answer.argumentsJson) }
       : { ok: false, message: answer.message };
   }
 }
