@@ -170,7 +170,10 @@ describe('approvals', () => {
     expect(waiting['items']).toMatchObject([{ tool: 'file_write', state: 'waiting', run_id: approve[2] }]);
     expect(await run(approve)).toMatchObject({ code: 0 });
     expect(await run(['run', 'result', approve[2]!])).toMatchObject({ code: 0, out: 'touched it\n' });
-    expect([3, 5]).toContain((await run(['approval', 'deny', ...approve.slice(2)])).code);
+    const late = await run(['approval', 'deny', ...approve.slice(2)]);
+    expect(late.code).toBe(5);
+    expect(late.err).toMatch(/approved already, by key \w+ at 20/);
+    expect((await run(['approval', 'deny', approve[2]!, '9-9'])).code).toBe(3);
   });
 });
 
@@ -230,18 +233,22 @@ describe('other nouns', () => {
     expect(shown.out).toContain(`${yard.url}/v1/runs`);
   });
 
-  it('reads queues, logs and models', async () => {
-    const [queues, logs, models, plan] = await Promise.all([
+  it('reads queues, logs, models, usage, and sets quotas', async () => {
+    const [queues, logs, models, plan, usage, quota] = await Promise.all([
       run(['queue', 'list', '-o', 'json']),
       run(['logs', 'api', '-n', '5']),
       run(['model', 'list', '-o', 'name']),
       run(['provider', 'plan', '--model', 'demo', '-o', 'json']),
+      run(['tenant', 'usage', '-o', 'json']),
+      run(['tenant', 'quota', '--tokens-per-day', '1000000', '-o', 'json']),
     ]);
     expect(json(queues)['items']).toContainEqual(
       expect.objectContaining({ name: 'YM_RUN', kind: 'queue', waiting: 0 }),
     );
     expect(logs.out).toMatch(/api +info +.*ready/);
     expect(models.out).toContain('demo\n');
+    expect((json(usage)['items'] as unknown[])[0]).toMatchObject({ requests: expect.any(Number) as number });
+    expect(json(quota)).toMatchObject({ tokens_per_day: 1_000_000 });
     expect(json(plan)['candidates']).toMatchObject([{ provider: 'model', usable: true }]);
   });
 

@@ -167,6 +167,11 @@ export const ERROR_CATALOGUE: Readonly<Record<string, ErrorEntry>> = {
     means: 'The decision is about other arguments than the call has.',
     remedy: 'Read the approval again and decide with its args_hash.',
   },
+  'YM-APPROVALS-UNREADABLE': {
+    class: 'CONFLICT',
+    means: 'What is stored as the approval policy of the tenant is none, so nothing is approved.',
+    remedy: 'Set it again: PUT /v1/tenants/{tenant}/approvals.',
+  },
   'YM-SEQ-CONFLICT': {
     class: 'CONFLICT',
     means: 'The conversation has changed since it was read.',

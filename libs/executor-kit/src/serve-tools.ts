@@ -17,6 +17,7 @@ import {
 import {
   type Effect,
   executorAccount,
+  parseExactJson,
   subjects,
   type ToolCall,
   ToolOutputSchema,
@@ -159,7 +160,7 @@ class Executor implements ToolServer {
       return refuse(`This executor has no tool "${call.name}". It has: ${[...this.#tools.keys()].join(', ')}.`);
     let args: unknown;
     try {
-      args = JSON.parse(call.argumentsJson);
+      args = parseExactJson(call.argumentsJson);
     } catch {
       args = undefined;
     }

@@ -112,3 +112,23 @@ test('nobody gets in without a login', async () => {
   expect(await answer(stranger, 'PING')).toMatch(/^NOAUTH/);
   stranger.disconnect();
 });
+
+test('what a function wrote outlives a kill: Redis may read its own append-only file', async () => {
+  const own = await startRedis({ users: redisUsers() });
+  const bootstrap = new Redis(own.urlFor('bootstrap'), { enableReadyCheck: false });
+  const dispatcher = new Redis(own.urlFor('dispatcher'), { enableReadyCheck: false });
+  const nobody = new Redis({ port: own.port, enableReadyCheck: false, lazyConnect: true });
+  for (const client of [bootstrap, dispatcher, nobody]) client.on('error', () => {});
+  try {
+    const two = "redis.call('SET', k[1], 'a') return redis.call('SET', k[2], 'b')";
+    await bootstrap.function('LOAD', `#!lua name=two\nredis.register_function('two', function(k) ${two} end)`);
+    await dispatcher.fcall('two', 2, 'ym:ix:{1}a', 'ym:ix:{1}b');
+    await own.kill();
+    await own.startAgain();
+    expect(await dispatcher.get('ym:ix:{1}b')).toBe('b');
+    await expect(nobody.ping()).rejects.toThrow('NOAUTH');
+  } finally {
+    for (const client of [bootstrap, dispatcher, nobody]) client.disconnect();
+    await own.stop();
+  }
+});

@@ -31,11 +31,15 @@ export class RedisServer extends Server {
   }
 }
 
-/** The ACL file: hashes of the passwords only, the default user off. */
+/**
+ * The ACL file: hashes of the passwords only, the default user off. Off means that nobody can be it, but Redis itself
+ * is: it reads its append-only file as the default user and leaves out, with a log line, every transaction that this
+ * user may not run. Without these rights a restart would lose what functions and transactions have written.
+ */
 export function redisAcl(users: readonly RedisUser[], passwordOf: (user: string) => string): string {
   const hash = (user: string) => createHash('sha256').update(passwordOf(user)).digest('hex');
   return [
-    'user default off resetpass resetkeys resetchannels -@all',
+    'user default off resetpass ~* resetchannels +@all',
     ...users.map(({ user, rules }) => `user ${user} on #${hash(user)} resetchannels ${rules.join(' ')}`),
     '',
   ].join('\n');

@@ -1,8 +1,16 @@
 import { fromJsonString } from '@bufbuild/protobuf';
 import { Inject, Injectable } from '@nestjs/common';
 import { Abandon, type Bus, failpoint, HandBack, type WorkContext } from '@yardmaster/bus';
-import { ConversationStore, type RunRecord, type TerminalState } from '@yardmaster/conversation';
-import { Runs, type RunMessage, StartRunSchema, subjects, type TenantId, YardError } from '@yardmaster/contracts';
+import { ConversationStore, type RunRef, type RunRecord, type TerminalState } from '@yardmaster/conversation';
+import {
+  Runs,
+  type RunCommand,
+  type RunMessage,
+  StartRunSchema,
+  subjects,
+  type TenantId,
+  YardError,
+} from '@yardmaster/contracts';
 import { BUS, LOGGER, type Logger, PlatformConfigFile } from '@yardmaster/service-kit';
 import { DispatcherConfig } from '../config.js';
 import { ApprovalPolicy } from './approval-policy.js';
@@ -12,6 +20,7 @@ import { RunCommands } from './commands.js';
 import { RunEvents } from './run-events.js';
 import { RunLoop, sayEnd } from './run-loop.js';
 import { planRun, type RunPlan } from './run-plan.js';
+import { TenantPolicies } from './tenant-policies.js';
 import { ToolFront } from './tool-front.js';
 import { RunSession } from './run-session.js';
 import { ToolRound } from './tool-round.js';
@@ -36,6 +45,7 @@ export class RunService {
     private readonly approvals: ApprovalPolicy,
     private readonly hooks: Hooks,
     private readonly front: ToolFront,
+    private readonly policies: TenantPolicies,
   ) {}
 
   /** From now on every run is handed back at its next durable step. */
@@ -50,9 +60,21 @@ export class RunService {
     const { tenant } = context;
     const ref = { tenant, conversation: message.conversationId, run: message.runId };
     failpoint('dispatcher.run.claimed');
+    // Heard from before the record is read: a command that is spoken in between would otherwise be missed.
+    const heard = new CommandBuffer();
+    const unlisten = this.commands.listen(tenant, ref.run, (command) => heard.take(command));
+    try {
+      await this.take(ref, context.deliverySequence, heard);
+    } finally {
+      unlisten();
+    }
+  }
+
+  private async take(ref: RunRef, deliverySequence: number, heard: CommandBuffer): Promise<void> {
+    const { tenant } = ref;
     const taken = await this.store.acquire({
       ...ref,
-      deliverySequence: context.deliverySequence,
+      deliverySequence,
       leaseMs: this.config.leaseMs,
     });
     switch (taken.kind) {
@@ -70,11 +92,17 @@ export class RunService {
       case 'acquired':
         if (taken.record === undefined) return this.lost(ref, taken.fence, 'The record of the run is gone.');
         if (taken.started) failpoint('dispatcher.user.appended');
-        return this.own(taken.record, taken.fence, taken.seq, taken.started);
+        return this.own(taken.record, taken.fence, taken.seq, taken.started, heard);
     }
   }
 
-  private async own(record: RunRecord, fence: number, seq: number, fresh: boolean): Promise<void> {
+  private async own(
+    record: RunRecord,
+    fence: number,
+    seq: number,
+    fresh: boolean,
+    heard: CommandBuffer,
+  ): Promise<void> {
     const { tenant, conversation, id: run } = record;
     const resumed = !fresh && (record.startedMs !== undefined || record.attempts > 1);
     const events = resumed ? await RunEvents.resumed(this.bus, tenant, run) : RunEvents.fresh(this.bus, tenant, run);
@@ -83,7 +111,7 @@ export class RunService {
     const session = new RunSession(this.store, this.log, spec, fence, seq, record, events, this.config.leaseMs);
     this.sessions.add(session);
     session.keepLease();
-    const unlisten = this.commands.listen(tenant, run, (command) => {
+    heard.handOver((command) => {
       if (command.kind === 'cancel') session.interrupt('cancel');
       else if (command.kind === 'steer') void this.refresh(session);
     });
@@ -95,10 +123,14 @@ export class RunService {
           new YardError('INTERNAL', 'YM-RUN-GAVE-UP', `The run made no progress in ${record.attempts - 1} attempts.`),
         );
       const makePlan = () =>
-        planRun(spec, record, this.platform.current, this.tools, {
-          maxIterations: this.config.maxIterations,
-          runTimeoutMs: this.config.runTimeoutMs,
-        });
+        planRun(
+          spec,
+          record,
+          this.platform.current,
+          this.tools,
+          { maxIterations: this.config.maxIterations, runTimeoutMs: this.config.runTimeoutMs },
+          (tool) => this.policies.hides(tenant, tool),
+        );
       const { tools } = this;
       let plan: RunPlan;
       try {
@@ -130,7 +162,6 @@ export class RunService {
     } catch (error) {
       await this.brokenOff(session, error);
     } finally {
-      unlisten();
       session.abandon();
       this.sessions.delete(session);
     }
@@ -251,5 +282,21 @@ export class RunService {
       await this.store.admission.wait({ tenant, conversation, run });
       return false;
     }
+  }
+}
+
+/** Commands to a run that is being taken up, kept until there is a session to give them to. */
+class CommandBuffer {
+  private waiting: RunCommand[] = [];
+  private handler: ((command: RunCommand) => void) | undefined;
+
+  take(command: RunCommand): void {
+    if (this.handler === undefined) this.waiting.push(command);
+    else this.handler(command);
+  }
+
+  handOver(handler: (command: RunCommand) => void): void {
+    this.handler = handler;
+    for (const command of this.waiting.splice(0)) handler(command);
   }
 }

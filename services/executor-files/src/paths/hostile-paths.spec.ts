@@ -123,6 +123,21 @@ it('a path of any shape and links of any target never lead out', async () => {
   );
 });
 
+it('no call leaves a file open', async () => {
+  const all = async () => {
+    rmSync(files.home, { recursive: true });
+    mkdirSync(join(files.home, 'd', 'e'), { recursive: true });
+    symlinkSync('../outside', join(files.home, 'l'));
+    writeFileSync(join(files.home, 'bait'), 'bait');
+    for (const path of ['d/e', 'd/e/new', 'l/x', 'gone/x', '..', '.', 'd/../d/e/f/g', 'bait/x'])
+      for (const [name, args] of everyCall(path)) await files.call(name, args);
+  };
+  await all();
+  const open = readdirSync('/proc/self/fd').length;
+  await all();
+  expect(readdirSync('/proc/self/fd').length).toBeLessThanOrEqual(open + 2);
+});
+
 it('folders that are swapped for links during the calls never lead out', async () => {
   mkdirSync(join(files.home, 'folder'));
   mkdirSync(join(files.home, 'files'));

@@ -25,8 +25,8 @@ export interface Place {
 export interface ResolveOptions {
   /** Follow a link in last place. Links before it are always followed, as far as they stay inside. */
   follow: boolean;
-  /** Called before each missing folder on the way is made; without it missing folders are refused. */
-  makeFolder?: () => Promise<void>;
+  /** Called with the path of each missing folder on the way before it is made; without it they are refused. */
+  makeFolder?: (path: string) => Promise<void>;
 }
 
 /** The workspace as commands in the sandbox see it: links made there, and models that saw it, use this name. */
@@ -119,7 +119,11 @@ export async function resolve(workspace: Workspace, path: string, options: Resol
           `"${shown(path)}" leads through "${shown([...at, part].join('/'))}", which is no folder.`,
         );
       try {
-        folder = await enter(folder, part, found === undefined ? options.makeFolder : undefined);
+        folder = await enter(
+          folder,
+          part,
+          found === undefined ? () => options.makeFolder!([...at, part].join('/')) : undefined,
+        );
         at.push(part);
       } catch (error) {
         // What was a folder a moment ago is a link or a file now: look again.

@@ -4,14 +4,22 @@ import { refusal } from '../refusal.js';
 import { contentOf, excerpt, type Hit, type Matcher } from './search.js';
 
 const SLICE_MS = 8;
+const READ_AT_ONCE = 8;
 
 /** Searches without any other program, with an engine whose time is linear in the text: patterns come from models. */
 export const ownMatcher: Matcher = async (targets, { pattern, regex, maxBytes, wanted, signal }) => {
   const find = regex ? linear(pattern) : (line: string) => line.indexOf(pattern);
   const hits: Hit[] = [];
+  let contents: (Buffer | undefined)[] = [];
   let turnAt = performance.now() + SLICE_MS;
-  for (const target of targets) {
-    const bytes = await contentOf(target, maxBytes).catch(() => undefined);
+  for (const [index, target] of targets.entries()) {
+    // A few are read at once; more would only take memory.
+    if (index % READ_AT_ONCE === 0)
+      contents = await Promise.all(
+        targets.slice(index, index + READ_AT_ONCE).map((next) => contentOf(next, maxBytes).catch(() => undefined)),
+      );
+    signal.throwIfAborted();
+    const bytes = contents[index % READ_AT_ONCE];
     if (bytes === undefined || bytes.includes(0)) continue;
     const text = bytes.toString('utf8');
     if (!regex && !text.includes(pattern)) continue;

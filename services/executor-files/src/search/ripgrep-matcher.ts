@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { invalidPattern } from './own-matcher.js';
+import { invalidPattern, ownMatcher } from './own-matcher.js';
 import { excerpt, type Hit, type Matcher, type Query, type Target } from './search.js';
 
 /** Standard input, output and error come first. */
@@ -14,7 +14,13 @@ const MAX_COLUMNS = '2000';
 export function ripgrepMatcher(program: string): Matcher {
   return async (targets, query) => {
     if (targets.length === 0) return [];
-    const { code, stdout, stderr } = await run(program, targets, query);
+    const ran = await run(program, targets, query).catch((error: NodeJS.ErrnoException) => {
+      // It was there when the service started: an update may be on its way.
+      if (error.code === 'ENOENT' || error.code === 'EACCES') return undefined;
+      throw error;
+    });
+    if (ran === undefined) return ownMatcher(targets, query);
+    const { code, stdout, stderr } = ran;
     const hits = read(stdout, targets, query);
     // 1: nothing found; 2: something could not be searched, or the pattern is wrong.
     if (code === 2 && /regex|pattern/i.test(stderr) && hits.length === 0)

@@ -47,17 +47,26 @@ export async function once(
   };
 }
 
-/** Holds the file that `path` names (through links that stay inside) while `work` reads and changes it. */
+/**
+ * Holds the file that `path` names (through links that stay inside) while `work` reads and changes it. With `create`
+ * missing folders are made, if the tenant has room for a file of `room` bytes.
+ */
 export async function holdFile<T>(
   services: FileServices,
   context: ToolContext,
   path: string,
-  options: { create: boolean; maxBytes: number },
+  options: { create: boolean; maxBytes: number; room?: number },
   work: (file: HeldFile) => Promise<T>,
 ): Promise<T> {
+  const { quotas } = services;
+  const makeFolder = async () => {
+    // No folders for a file that will not fit.
+    await quotas.fits(context.tenant, options.room ?? 0, 2);
+    await quotas.take(context.tenant, 0, 1);
+  };
   const place = await resolve(workspaceOf(services, context), path, {
     follow: true,
-    ...(options.create ? { makeFolder: () => services.quotas.take(context.tenant, 0, 1) } : {}),
+    ...(options.create ? { makeFolder } : {}),
   });
   try {
     return await services.locks.hold([await lockKey(place)], async () => {

@@ -25,7 +25,11 @@ export const fileMove = (services: FileServices): Tool =>
         // Before folders are made for it.
         if (found === undefined) throw refusal('not_found', `There is no "${shown(args.from)}" in the workspace.`);
         if (from.name === '.') throw refusal('path', 'The workspace itself cannot be moved.');
-        const makeFolder = () => services.quotas.take(context.tenant, 0, 1);
+        const makeFolder = (path: string) => {
+          // Before a folder is made in what is moved.
+          if (found.isDirectory() && isIn(path, from.path)) throw intoItself(args.from);
+          return services.quotas.take(context.tenant, 0, 1);
+        };
         const to = await resolve(workspace, args.to, { follow: false, makeFolder });
         try {
           if (to.name === '.') throw exists(args.to, true);
@@ -71,8 +75,7 @@ async function move(
         `"${shown(args.to)}" is a ${target.isDirectory() ? 'folder' : 'file'} and "${shown(args.from)}" is not: delete it first, or choose another name.`,
       );
   }
-  if (source.isDirectory() && `${to.path}/`.startsWith(`${from.path}/`))
-    throw refusal('path', `"${shown(args.from)}" cannot be moved into itself.`);
+  if (source.isDirectory() && isIn(to.path, from.path)) throw intoItself(args.from);
   const outcome: ToolOutcome = {
     output: `Moved ${shown(args.from)} to ${shown(args.to)}.`,
     verdict: { status: 'moved', from: from.path, to: to.path, replaced: target !== undefined && !halfWay },
@@ -117,6 +120,8 @@ async function moveToFreeName(from: Place, to: Place): Promise<void> {
 
 const freed = (stat: BigIntStats) => (stat.isFile() && stat.nlink < 2n ? Number(stat.size) : 0);
 
+const isIn = (path: string, folder: string) => `${path}/`.startsWith(`${folder}/`);
+const intoItself = (path: string) => refusal('path', `"${shown(path)}" cannot be moved into itself.`);
 const exists = (path: string, isFolder: boolean) =>
   refusal(
     'exists',

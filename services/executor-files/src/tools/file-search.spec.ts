@@ -6,6 +6,13 @@ import { type Fixture, makeFixture } from '../fixture.js';
 
 const hasRipgrep = spawnSync('rg', ['--version']).status === 0;
 
+it('without the program that was found at the start our own code searches', async () => {
+  const files = makeFixture({ ripgrep: '/nowhere/rg' });
+  writeFileSync(join(files.home, 'a'), 'needle\n');
+  expect((await files.call('file_search', { pattern: 'needle' })).output).toBe('a:1: needle');
+  await files.close();
+});
+
 describe.each([
   ['our own code', undefined],
   ['ripgrep', 'rg'],
@@ -54,13 +61,13 @@ describe.each([
   });
 
   test('many hits and long lines are cut, more files than one batch are searched', async () => {
-    for (let i = 0; i < 150; i++) put(`f${String(i).padStart(3, '0')}`, i === 149 ? 'rare\n' : 'often\noften\n');
+    for (let i = 0; i < 300; i++) put(`f${String(i).padStart(3, '0')}`, i === 299 ? 'rare\n' : 'often\noften\n');
     const often = await search('often');
     expect([often.length, often.at(-1)]).toEqual([
       101,
       '(more than 100 lines: search for something rarer, or in a folder)',
     ]);
-    expect(await search('rare')).toEqual(['f149:1: rare']);
+    expect(await search('rare')).toEqual(['f299:1: rare']);
     put('long', `${'x'.repeat(1_000)}needle${'y'.repeat(100_000)}\n`);
     const [hit] = await search('needle');
     expect(hit!.length).toBeLessThan(330);

@@ -18,7 +18,9 @@ interface SearchArguments {
 }
 
 /** Files held open for one go of the matcher. */
-const BATCH = 128;
+const BATCH = 256;
+/** Files opened at once. */
+const OPENING = 32;
 
 /** `file_search`: `path:line: text` for each matching line. Links are not followed, binary files are left out. */
 export const fileSearch = (services: FileServices): Tool =>
@@ -47,8 +49,11 @@ class Search {
   readonly #hits: Hit[] = [];
   readonly #limit: number;
   #batch: Target[] = [];
+  /** Named and not opened yet; their folders are still held. */
+  #named: { folder: HeldFolder; name: string; path: string }[] = [];
   #files = 0;
   #tooLarge = 0;
+  #unreadable = 0;
   #incomplete = 0;
 
   constructor(
@@ -64,7 +69,8 @@ class Search {
     const found = await place.folder.look(place.name);
     if (found === undefined) throw refusal('not_found', `There is no "${shown(place.path)}" in the workspace.`);
     if (!found.isDirectory()) {
-      await this.#add(place.folder, place.name, place.path);
+      this.#named.push({ folder: place.folder, name: place.name, path: place.path });
+      await this.#open();
       return this.#match();
     }
     const folder = await place.folder.folder(place.name);
@@ -72,31 +78,47 @@ class Search {
       const { signal } = this.context;
       const ignore = await ignoreAbove(workspaceOf(this.services, this.context), place.path);
       const onIncomplete = () => void this.#incomplete++;
-      for await (const entry of walk(folder, place.path, { depth: MAX_DEPTH, signal, ignore, onIncomplete })) {
+      const beforeLeaving = () => this.#open();
+      const options = { depth: MAX_DEPTH, signal, ignore, onIncomplete, beforeLeaving };
+      for await (const entry of walk(folder, place.path, options)) {
         if (entry.kind !== 'file' || entry.ignored) continue;
-        await this.#add(entry.folder, entry.name, entry.path);
+        this.#named.push(entry);
+        if (this.#named.length >= OPENING) await this.#open();
         if (this.#batch.length >= BATCH) await this.#match();
-        if (this.#hits.length > this.#limit) break;
+        if (this.#hits.length > this.#limit) return;
       }
+      await this.#open();
       await this.#match();
     } finally {
       await folder.close();
     }
   }
 
-  async #add(folder: HeldFolder, name: string, path: string): Promise<void> {
-    const handle = await folder.file(name).catch(() => undefined);
-    if (handle === undefined) return;
-    // From here on letGo closes it.
-    this.#batch.push({ path, handle });
-    const stat = await handle.stat();
-    if (stat.isFile() && stat.size <= this.services.limits.readBytes) {
+  async #open(): Promise<void> {
+    const named = this.#named;
+    this.#named = [];
+    const opened = await Promise.allSettled(named.map((entry) => this.#openOne(entry)));
+    for (const one of opened) if (one.status === 'fulfilled' && one.value !== undefined) this.#batch.push(one.value);
+    const failed = opened.find(({ status }) => status === 'rejected');
+    if (failed !== undefined) throw (failed as PromiseRejectedResult).reason;
+  }
+
+  async #openOne({ folder, name, path }: { folder: HeldFolder; name: string; path: string }) {
+    const handle = await folder.file(name).catch((error: NodeJS.ErrnoException) => {
+      // Nothing may be left out in silence: only what is gone or has become a link is no file to search.
+      if (error.code === 'EMFILE' || error.code === 'ENFILE') throw error;
+      if (error.code === 'EACCES' || error.code === 'EPERM') this.#unreadable++;
+      return undefined;
+    });
+    const stat = await handle?.stat().catch(() => undefined);
+    if (handle === undefined) return undefined;
+    if (stat?.isFile() === true && stat.size <= this.services.limits.readBytes) {
       this.#files++;
-      return;
+      return { path, handle } satisfies Target;
     }
-    if (stat.isFile()) this.#tooLarge++;
-    this.#batch.pop();
+    if (stat?.isFile() === true) this.#tooLarge++;
     await handle.close();
+    return undefined;
   }
 
   async #match(): Promise<void> {
@@ -130,6 +152,7 @@ class Search {
     if (hits.length === 0) notes.push(`Not found in ${this.#files} files.`);
     if (cut) notes.push(`(more than ${this.#limit} lines: search for something rarer, or in a folder)`);
     if (this.#tooLarge > 0) notes.push(`(${this.#tooLarge} files are too large and were not searched)`);
+    if (this.#unreadable > 0) notes.push(`(${this.#unreadable} files cannot be read, by their permissions)`);
     if (this.#incomplete > 0) notes.push(`(${this.#incomplete} folders could not be searched whole)`);
     const lines = hits.map(({ path, line, text }) => `${shown(path)}:${line}: ${text}`);
     return {

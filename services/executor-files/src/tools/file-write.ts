@@ -30,7 +30,7 @@ export const fileWrite = (services: FileServices): Tool =>
           limit: writeBytes,
         });
       // Whoever expects a file does not want folders to be made for it.
-      const options = { create: expected === undefined, maxBytes: Math.max(writeBytes, readBytes) };
+      const options = { create: expected === undefined, maxBytes: Math.max(writeBytes, readBytes), room: bytes.length };
       return holdFile(services, context, path, options, async (file) => {
         expect(file, expected);
         const hash = sha256(bytes);

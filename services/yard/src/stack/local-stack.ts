@@ -13,8 +13,9 @@ import {
 } from '@yardmaster/contracts';
 import { type NatsServer, natsTable, type RedisServer, startNats, startRedis } from '@yardmaster/local-stack';
 import { LAST_STACK, type LastStack, serviceEntry, type StackFile, stateFolder } from './checkout.js';
+import { declaredExecutors } from './declared-executors.js';
 import type { FoundModel } from './model-search.js';
-import { ServiceProcess } from './service-process.js';
+import { type ReadyLine, ServiceProcess } from './service-process.js';
 
 export interface StackOptions {
   /** Folder for data, logs, secrets and workspaces; `.yard` in the checkout unless said otherwise. */
@@ -80,7 +81,8 @@ export class LocalStack {
     for (const folder of ['data', 'logs', 'secrets', 'workspaces'])
       mkdirSync(join(state, folder), { recursive: true, mode: 0o700 });
     rmSync(join(state, LAST_STACK), { force: true });
-    const kinds = options.executors ?? BUILT_IN_EXECUTORS;
+    const declared = declaredExecutors(options.model.yaml);
+    const kinds = [...new Set([...(options.executors ?? BUILT_IN_EXECUTORS), ...declared])];
     const began = performance.now();
     const [nats, redis] = await Promise.all([
       startNats({ accounts: natsTable(kinds), dir: join(state, 'data', 'nats') }),
@@ -135,6 +137,8 @@ export class LocalStack {
     } finally {
       await bus.close();
     }
+    // Those that others run find their password here.
+    for (const kind of kinds) this.secretFile(`nats-executor-${kind}`, this.nats.login(`executor-${kind}`).pass);
     await this.loadFunctions();
     writeFileSync(join(this.state, 'config.yaml'), this.options.model.yaml, { mode: 0o600 });
   }
@@ -184,6 +188,14 @@ export class LocalStack {
     });
     this.processes.set(name, child);
     await child.start(READY_MS);
+  }
+
+  /** Restarts one process of the stack (as named in `pids`) with extra variables; resolves when it is ready. */
+  async restart(name: string, env: NodeJS.ProcessEnv = {}): Promise<void> {
+    const child = this.processes.get(name);
+    if (child === undefined)
+      throw new Error(`no "${name}" runs here; there are: ${[...this.processes.keys()].join(', ')}`);
+    await child.restart(env, SERVICE_GRACE_MS, READY_MS);
   }
 
   /** The variables that another process of this service needs to join the stack. */
@@ -237,6 +249,11 @@ export class LocalStack {
 
   get pids(): ReadonlyMap<string, number | undefined> {
     return new Map([...this.processes].map(([name, child]) => [name, child.pid]));
+  }
+
+  /** What each process said when it became ready: its ports, for the api its address. */
+  get readyLines(): ReadonlyMap<string, ReadyLine | undefined> {
+    return new Map([...this.processes].map(([name, child]) => [name, child.ready]));
   }
 
   private writeFile(): void {

@@ -32,7 +32,7 @@ export class ServiceProcess {
   private log: WriteStream;
   private stopping = false;
   private waitMs = FIRST_WAIT_MS;
-  private restart: NodeJS.Timeout | undefined;
+  private again: NodeJS.Timeout | undefined;
   private lastWords: string[] = [];
   ready: ReadyLine | undefined;
 
@@ -103,7 +103,7 @@ export class ServiceProcess {
       this.options.onDeath?.(exit);
       if (early) onEarlyEnd(exit);
       this.waitMs = Date.now() - started > STEADY_MS ? FIRST_WAIT_MS : Math.min(LONGEST_WAIT_MS, this.waitMs * 2);
-      this.restart = setTimeout(
+      this.again = setTimeout(
         () =>
           this.launch(
             () => {},
@@ -114,10 +114,23 @@ export class ServiceProcess {
     });
   }
 
+  /** Ends it politely and starts it again with these variables besides its own; resolves when it is ready. */
+  async restart(env: NodeJS.ProcessEnv, graceMs: number, timeoutMs: number): Promise<ReadyLine> {
+    await this.end(graceMs);
+    this.stopping = false;
+    Object.assign(this.options.env, env);
+    return this.start(timeoutMs);
+  }
+
   /** SIGTERM, then SIGKILL after `graceMs`; resolves when it is gone. */
   async stop(graceMs: number): Promise<void> {
+    await this.end(graceMs);
+    await new Promise<void>((resolve) => this.log.end(resolve));
+  }
+
+  private async end(graceMs: number): Promise<void> {
     this.stopping = true;
-    clearTimeout(this.restart);
+    clearTimeout(this.again);
     const { child } = this;
     if (child?.pid !== undefined && child.exitCode === null && child.signalCode === null) {
       const gone = new Promise<void>((resolve) => child.once('exit', () => resolve()));
@@ -126,6 +139,5 @@ export class ServiceProcess {
       await gone;
       clearTimeout(timer);
     }
-    await new Promise<void>((resolve) => this.log.end(resolve));
   }
 }
