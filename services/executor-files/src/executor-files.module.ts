@@ -38,7 +38,7 @@ export class FileExecutor implements OnApplicationBootstrap, BeforeApplicationSh
     await prepareJournal(config.workspaces);
     this.engine = createEditEngine();
     this.server = await serveTools(
-      { kind: 'files', bus, slots: config.slots, ackWaitMs: config.ackWaitMs, log },
+      { kind: config.kind, bus, slots: config.slots, ackWaitMs: config.ackWaitMs, log },
       fileTools(fileServices(config, this.engine, version === undefined ? undefined : config.ripgrep)),
     );
   }
