@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parse, parseAllDocuments, stringify } from 'yaml';
+import { parse, parseAllDocuments } from 'yaml';
 import type { Manifest } from './manifest.ts';
 
 export const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -57,7 +57,8 @@ function valueArgs({ chart = PLATFORM, profile, values, args = [] }: RenderOptio
   const all = [...args];
   if (values !== undefined) {
     const file = join(folder, `values-${files++}.yaml`);
-    writeFileSync(file, stringify(values));
+    // JSON: helm reads an unquoted "yes" as true, as YAML 1.1 did.
+    writeFileSync(file, JSON.stringify(values));
     all.unshift('-f', file);
   }
   if (profile !== undefined) all.unshift('-f', `${chart}/profiles/${profile}.yaml`);
