@@ -1,9 +1,9 @@
 import type { NatsConnection } from '@nats-io/transport-node';
 
 /**
- * Lets everything that is published while one turn of the event loop runs leave in one write. The client writes at the
- * end of a microtask, so answers to a burst of messages leave one by one, and the system calls were half of the CPU of
- * a busy executor.
+ * Lets everything that is published in one round of the event loop leave in one write, as soon as all that has come in is
+ * dealt with. The client writes at the end of a microtask, so answers to a burst of messages leave one by one, and the
+ * system calls were half of the CPU of a busy executor and a quarter of a busy dispatcher's.
  *
  * This replaces a method of the client's inside (its version is pinned); a client without it works as before.
  */
@@ -12,15 +12,13 @@ export function coalesceWrites(nc: NatsConnection): void {
   if (typeof protocol?.flushPending !== 'function') return;
   const flush = (protocol.flushPending as () => void).bind(protocol);
   let scheduled = false;
+  const leave = () => {
+    scheduled = false;
+    flush();
+  };
   protocol.flushPending = () => {
     if (scheduled) return;
     scheduled = true;
-    // After all promises that this turn settles; twice, so that what they put off to the next tick comes along.
-    process.nextTick(() =>
-      process.nextTick(() => {
-        scheduled = false;
-        flush();
-      }),
-    );
+    setImmediate(leave);
   };
 }
