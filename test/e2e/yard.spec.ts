@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -258,6 +258,25 @@ describe('other nouns', () => {
     expect(items.length).toBeGreaterThanOrEqual(12);
     expect(items.filter((item) => item.state === 'failed')).toEqual([]);
     expect(healthy.code).toBe(0);
+  });
+});
+
+describe('the local stack', () => {
+  it('says that it runs when it is started again, and what it is', async () => {
+    const [up, status] = await Promise.all([run(['dev', 'up']), run(['dev', 'status', '-o', 'json'])]);
+    expect(up.code).toBe(0);
+    expect(up.err).toContain(`the stack runs already: process ${process.pid}, ${yard.url}`);
+    expect(json(status)).toMatchObject({ pid: process.pid, api_url: yard.url });
+    expect(status.out).not.toContain(yard.key);
+  });
+
+  it('can be interrupted while it comes up, and leaves nothing behind', async () => {
+    const state = join(home, 'interrupted');
+    const up = launch(['dev', 'up', '--port', '0', '--provider', 'demo'], { env: { YM_STATE: state } });
+    while (!up.said().includes('ready nats-server')) await new Promise((resolve) => setTimeout(resolve, 20));
+    up.child.kill('SIGINT');
+    expect((await up.ended).code).toBe(130);
+    expect(existsSync(join(state, 'dev.json'))).toBe(false);
   });
 });
 

@@ -13,14 +13,14 @@ export interface Taken {
 
 /** The window of usage that a moment belongs to: a day of UTC, such as `2026-11-29`. */
 export function usageDay(ms: number): string {
-  const day = Math.floor(ms / DAY_MS);
-  // Asked several times for every request to a model, and almost always for today.
-  if (day !== lastDay.day) lastDay = { day, name: new Date(ms).toISOString().slice(0, 10) };
+  const number = Math.floor(ms / DAY_MS);
+  // Asked for at every attempt, and nearly always about the same day.
+  if (number !== lastDay.number) lastDay = { number, name: new Date(ms).toISOString().slice(0, 10) };
   return lastDay.name;
 }
 
 const DAY_MS = 86_400_000;
-let lastDay = { day: Number.NaN, name: '' };
+let lastDay = { number: Number.NaN, name: '' };
 
 /** Rates and usage of tenants, counted in Redis so that every replica sees the same. */
 export class TenantLimits {

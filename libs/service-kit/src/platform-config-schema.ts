@@ -115,6 +115,12 @@ export const platformConfigSchema = {
         },
       },
     },
+    executors: {
+      type: 'array',
+      description: 'Executor kinds of your own; each gets a queue, an account and a login (local stacks).',
+      items: { type: 'string', pattern: '^[a-z][a-z0-9-]{0,39}$' },
+      uniqueItems: true,
+    },
     approvals: {
       type: 'object',
       additionalProperties: false,

@@ -66,6 +66,8 @@ export interface PlatformConfig {
   routing: RoutingConfig;
   agents: Record<string, AgentConfig>;
   approvals: Partial<Record<'read' | 'write' | 'execute' | 'network', ApprovalDecision>>;
+  /** Executor kinds that are not Yardmaster's own. */
+  executors: string[];
   /** What is wrong but not fatal, such as a chain that names a provider which is not there. */
   warnings: string[];
 }
@@ -96,6 +98,7 @@ export function parsePlatformConfig(text: string, file = 'YM_CONFIG'): PlatformC
     routing: value.routing ?? {},
     agents: value.agents ?? {},
     approvals: value.approvals ?? {},
+    executors: value.executors ?? [],
     warnings: [],
   };
   // A chain that names an unknown provider still works with the others: a warning, not the end.

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { ConversationStore, type Decision, type PendingCall } from '@yardmaster/conversation';
-import type { Tool } from '@yardmaster/contracts';
+import { parseExactJson, type Tool } from '@yardmaster/contracts';
 import { type ApprovalGrant, argumentsHash, decideApproval, type GrantScope, hostsIn } from '@yardmaster/tool-schema';
 import { DispatcherConfig } from '../config.js';
 import { Audit } from './audit.js';
@@ -82,7 +82,7 @@ export class ApprovalPolicy {
       grant: undefined,
       ...decideApproval({
         tool: subjectOf(tool),
-        args: JSON.parse(call.argumentsJson) as Record<string, unknown>,
+        args: parseExactJson(call.argumentsJson) as Record<string, unknown>,
         tenant: session.tenant,
         principal: principalOf(session),
         session: session.conversation,
@@ -247,7 +247,7 @@ const toolOf = (call: PendingCall, tools: Tools) => [...tools.values()].find((to
 function scopeOf(call: PendingCall, tool: Tool, { scope }: Decision): GrantScope {
   if (scope?.arguments !== undefined) return { kind: 'arguments', patterns: scope.arguments };
   if (scope?.hosts !== undefined) return { kind: 'hosts', hosts: scope.hosts };
-  const args = JSON.parse(call.argumentsJson) as Record<string, unknown>;
+  const args = parseExactJson(call.argumentsJson) as Record<string, unknown>;
   if (tool.category === 'network') {
     const hosts = hostsIn(args);
     if (hosts.length > 0) return { kind: 'hosts', hosts };

@@ -159,7 +159,9 @@ export class RunLoop {
       return this.modelFailed(error);
     }
     const used = this.addUsage(end, step);
-    this.parts.hooks.step(this.hooked(step), { provider: end.provider, model: end.model, dialect: end.dialect });
+    const served = { provider: end.provider, model: end.model, dialect: end.dialect };
+    this.parts.hooks.step(this.hooked(step), served);
+    this.parts.hooks.answer(this.hooked(step), served, reading.found);
     session.events.emit('usage', {
       step,
       prompt_tokens: end.usage?.promptTokens ?? 0,
@@ -384,6 +386,8 @@ export class RunLoop {
     if (unread !== undefined) {
       // The server could not read the call that its model wrote: the model hears so, within the budget of repairs.
       const nothing = { text: '', calls: [], errors: [unread], notes: NOTHING_NOTED };
+      const asked = { provider: '', model: this.plan.model, dialect: 'native' };
+      this.parts.hooks.answer(this.hooked(this.session.record.steps + 1), asked, nothing);
       const decision = decideRepair(this.session.notes.repair ?? NO_REPAIRS, nothing);
       if (decision.action !== 'repair')
         return this.finish('incomplete', {
