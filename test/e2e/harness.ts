@@ -62,6 +62,8 @@ export async function startStack(
     agents?: Record<string, unknown>;
     routing?: Record<string, unknown>;
     approvals?: Record<string, string>;
+    /** More of the configuration file. */
+    config?: Record<string, unknown>;
   } = {},
 ): Promise<Stack> {
   const state = mkdtempSync(join(tmpdir(), 'yardmaster-e2e-'));
@@ -78,12 +80,13 @@ export async function startStack(
       ...config,
     };
   }
-  const { agents = {}, routing = {}, approvals = {}, ...stackOptions } = options;
+  const { agents = {}, routing = {}, config = {}, approvals = {}, ...stackOptions } = options;
   const yaml = stringify({
     providers: entries,
     routing: { default_model: 'demo', providers: Object.keys(providers), retries: 0, backoff_ms: 10, ...routing },
     agents,
     approvals,
+    ...config,
   });
   const stopModels = () => Promise.all(Object.values(models).map((model) => model.stop()));
   let stack: LocalStack;

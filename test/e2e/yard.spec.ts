@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -170,7 +170,10 @@ describe('approvals', () => {
     expect(waiting['items']).toMatchObject([{ tool: 'file_write', state: 'waiting', run_id: approve[2] }]);
     expect(await run(approve)).toMatchObject({ code: 0 });
     expect(await run(['run', 'result', approve[2]!])).toMatchObject({ code: 0, out: 'touched it\n' });
-    expect([3, 5]).toContain((await run(['approval', 'deny', ...approve.slice(2)])).code);
+    const late = await run(['approval', 'deny', ...approve.slice(2)]);
+    expect(late.code).toBe(5);
+    expect(late.err).toMatch(/approved already, by key \w+ at 20/);
+    expect((await run(['approval', 'deny', approve[2]!, '9-9'])).code).toBe(3);
   });
 });
 
@@ -230,18 +233,22 @@ describe('other nouns', () => {
     expect(shown.out).toContain(`${yard.url}/v1/runs`);
   });
 
-  it('reads queues, logs and models', async () => {
-    const [queues, logs, models, plan] = await Promise.all([
+  it('reads queues, logs, models, usage, and sets quotas', async () => {
+    const [queues, logs, models, plan, usage, quota] = await Promise.all([
       run(['queue', 'list', '-o', 'json']),
       run(['logs', 'api', '-n', '5']),
       run(['model', 'list', '-o', 'name']),
       run(['provider', 'plan', '--model', 'demo', '-o', 'json']),
+      run(['tenant', 'usage', '-o', 'json']),
+      run(['tenant', 'quota', '--tokens-per-day', '1000000', '-o', 'json']),
     ]);
     expect(json(queues)['items']).toContainEqual(
       expect.objectContaining({ name: 'YM_RUN', kind: 'queue', waiting: 0 }),
     );
     expect(logs.out).toMatch(/api +info +.*ready/);
     expect(models.out).toContain('demo\n');
+    expect((json(usage)['items'] as unknown[])[0]).toMatchObject({ requests: expect.any(Number) as number });
+    expect(json(quota)).toMatchObject({ tokens_per_day: 1_000_000 });
     expect(json(plan)['candidates']).toMatchObject([{ provider: 'model', usable: true }]);
   });
 
@@ -251,6 +258,25 @@ describe('other nouns', () => {
     expect(items.length).toBeGreaterThanOrEqual(12);
     expect(items.filter((item) => item.state === 'failed')).toEqual([]);
     expect(healthy.code).toBe(0);
+  });
+});
+
+describe('the local stack', () => {
+  it('says that it runs when it is started again, and what it is', async () => {
+    const [up, status] = await Promise.all([run(['dev', 'up']), run(['dev', 'status', '-o', 'json'])]);
+    expect(up.code).toBe(0);
+    expect(up.err).toContain(`the stack runs already: process ${process.pid}, ${yard.url}`);
+    expect(json(status)).toMatchObject({ pid: process.pid, api_url: yard.url });
+    expect(status.out).not.toContain(yard.key);
+  });
+
+  it('can be interrupted while it comes up, and leaves nothing behind', async () => {
+    const state = join(home, 'interrupted');
+    const up = launch(['dev', 'up', '--port', '0', '--provider', 'demo'], { env: { YM_STATE: state } });
+    while (!up.said().includes('ready nats-server')) await new Promise((resolve) => setTimeout(resolve, 20));
+    up.child.kill('SIGINT');
+    expect((await up.ended).code).toBe(130);
+    expect(existsSync(join(state, 'dev.json'))).toBe(false);
   });
 });
 

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { YardError } from '@yardmaster/contracts';
+import { parseExactJson, YardError } from '@yardmaster/contracts';
 
 /**
  * SHA-256 (hex) of a call's arguments in canonical form: members sorted by name, no white space. The dispatcher writes
@@ -8,7 +8,7 @@ import { YardError } from '@yardmaster/contracts';
 export function argsHash(argumentsJson: string): string {
   let value: unknown;
   try {
-    value = JSON.parse(argumentsJson);
+    value = parseExactJson(argumentsJson);
   } catch (cause) {
     throw new YardError('INVALID', 'YM-ARGUMENTS', 'The arguments are no JSON.', { cause });
   }

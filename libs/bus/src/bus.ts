@@ -22,7 +22,7 @@ import { coalesceWrites } from './coalesce-writes.js';
 import { KeyValues } from './key-values.js';
 import { type KvSnapshot, KvWatch } from './kv-watch.js';
 import { type Log, stderrLog } from './log.js';
-import { decode, encode, HeaderBlock } from './payload.js';
+import { decode, encode, encodeJson, HeaderBlock } from './payload.js';
 import { publish, ReplyInbox } from './reply-inbox.js';
 import { serve, type ServeContext, type Served } from './rpc-server.js';
 import { Store, type StoredAck } from './stored.js';
@@ -185,12 +185,15 @@ export class Bus {
     subject: string,
     schema: M,
     message: MessageInitShape<M>,
-    { msgId, trace }: { msgId?: string | undefined; trace?: string | undefined } = {},
+    { msgId, trace, json = false }: { msgId?: string | undefined; trace?: string | undefined; json?: boolean } = {},
   ): Promise<StoredAck> {
     const pairs: [string, string][] = [];
     if (msgId !== undefined) pairs.push(['Nats-Msg-Id', msgId]);
     if (trace !== undefined) pairs.push([HEADERS.trace, trace]);
-    return this.#store.put(subject, encode(schema, message), pairs.length > 0 ? HeaderBlock.of(pairs) : undefined);
+    // For receivers that speak no protobuf.
+    if (json) pairs.push([HEADERS.encoding, 'json']);
+    const body = json ? encodeJson(schema, message) : encode(schema, message);
+    return this.#store.put(subject, body, pairs.length > 0 ? HeaderBlock.of(pairs) : undefined);
   }
 
   /** First writer wins, enforced by the server; works through imported subjects too. `json`: in the JSON form. */

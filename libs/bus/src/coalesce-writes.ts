@@ -15,12 +15,10 @@ export function coalesceWrites(nc: NatsConnection): void {
   protocol.flushPending = () => {
     if (scheduled) return;
     scheduled = true;
-    // After all promises that this turn settles; twice, so that what they put off to the next tick comes along.
-    process.nextTick(() =>
-      process.nextTick(() => {
-        scheduled = false;
-        flush();
-      }),
-    );
+    // When all sockets that are ready have been read: under load that is many messages, and one write for all of them.
+    setImmediate(() => {
+      scheduled = false;
+      flush();
+    });
   };
 }

@@ -130,7 +130,15 @@ it('nothing is written to a foreign reply subject, whoever asks', async () => {
   dispatcher.nc.publish('ym.rpc.registry.validate.acme', '', { reply: '_INBOX_executor_shell.x' });
   await ask('x');
   expect(heard).toEqual([]);
-  expect(logged.filter(([text]) => text.includes('foreign reply subject'))).toHaveLength(3);
+  const refused = logged
+    .filter(([text]) => text === 'a question with a foreign reply subject was not answered')
+    .map(([, fields]) => (fields as { reply: string }).reply);
+  // Newer servers (2.15 does) refuse a JetStream subject as a reply themselves, so the question does not arrive at all.
+  const refusedByServer = logged.filter(([, fields]) =>
+    /with Reply of "?\$JS\.API/.test(String((fields as { err?: unknown }).err)),
+  );
+  expect(refused.length + refusedByServer.length).toBe(3);
+  expect(refused).toEqual(expect.arrayContaining(['ym.res.acme.r.1-0.n', '_INBOX_executor_shell.x']));
   subscription.unsubscribe();
 });
 

@@ -128,6 +128,7 @@ function streamConfig(spec: StreamSpec, replicas: number): Partial<StreamConfig>
     discard: spec.discardNewPerSubject ? 'new' : 'old',
     discard_new_per_subject: spec.discardNewPerSubject ?? false,
     allow_direct: spec.allowDirect ?? false,
+    ...(spec.appendOnly === true && { deny_delete: true, deny_purge: true }),
     max_bytes: spec.maxBytes ?? -1,
     ...(spec.duplicateWindowS !== undefined && { duplicate_window: nanos(spec.duplicateWindowS * 1000) }),
   };

@@ -75,6 +75,8 @@ export function serviceUsers(kinds: readonly string[]): NatsUser[] {
         'ym.ctl.>',
         'ym.dlq.>',
         'ym.evt.>',
+        'ym.audit.>',
+        ...readStream(STREAMS.audit.name),
         ...readStream(STREAMS.events.name),
         ...readStream(STREAMS.deadLetters.name),
         ...janitorOf(STREAMS.deadLetters.name),
@@ -99,6 +101,7 @@ export function serviceUsers(kinds: readonly string[]): NatsUser[] {
         'ym.cancel.>',
         'ym.ctl.>',
         'ym.dlq.>',
+        'ym.audit.>',
         ...workOn(STREAMS.runs.name),
         ...janitorOf(STREAMS.runs.name),
         ...readStream(STREAMS.results.name),
@@ -128,13 +131,16 @@ export function serviceUsers(kinds: readonly string[]): NatsUser[] {
       'registry',
       [
         'ym.rpc.router.embed.>',
-        'ym.tool.mcp.>',
+        // It runs the calls of MCP tools itself.
+        ...(kinds.includes('mcp')
+          ? ['ym.res.>', 'ym.claim.>', 'ym.delta.>', ...workOn(toolStream('mcp')), ...readStream(STREAMS.claims.name)]
+          : []),
         ...kvWrite(BUCKETS.tools),
         ...kvWrite(BUCKETS.grants),
         ...kvRead(BUCKETS.tenants),
         ...answers('api', 'dispatcher', 'router'),
       ],
-      ['ym.rpc.registry.>'],
+      ['ym.rpc.registry.>', ...(kinds.includes('mcp') ? ['ym.cancel.>'] : [])],
     ),
     user(
       'fleet',

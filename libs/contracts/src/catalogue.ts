@@ -1,5 +1,5 @@
 import type { DescMessage } from '@bufbuild/protobuf';
-import { EmptySchema, StreamControlSchema } from './gen/yardmaster/common/v1/common_pb.js';
+import { AuditRecordSchema, EmptySchema, StreamControlSchema } from './gen/yardmaster/common/v1/common_pb.js';
 import {
   ClaimSchema,
   ToolCallSchema,
@@ -147,6 +147,7 @@ export const subjects = {
   delta: (tenant: TenantId, run: string) => `ym.delta.${tenant}.${subjectToken(run)}`,
   cancel: (tenant: TenantId, run: string) => `ym.cancel.${tenant}.${subjectToken(run)}`,
   control: (tenant: TenantId, request: string) => `ym.ctl.${tenant}.${subjectToken(request)}`,
+  audit: (tenant: TenantId) => `ym.audit.${tenant}`,
   deadLetter: (stream: string, tenant: string) => `ym.dlq.${subjectToken(stream)}.${subjectToken(tenant)}`,
 } as const;
 
@@ -158,6 +159,7 @@ export const messages = {
   event: RunEventSchema,
   command: RunCommandSchema,
   control: StreamControlSchema,
+  audit: AuditRecordSchema,
   result: ToolResultSchema,
   claim: ClaimSchema,
   toolOutput: ToolOutputSchema,
@@ -177,6 +179,8 @@ export interface StreamSpec {
   allowDirect?: boolean;
   maxBytes?: number;
   duplicateWindowS?: number;
+  /** Nobody can delete or purge messages, whatever their login. */
+  appendOnly?: boolean;
 }
 
 /** Queued and running messages that one tenant may have in one work queue. */
@@ -216,6 +220,17 @@ export const STREAMS = {
     retention: 'limits',
     maxAgeS: 14 * 24 * HOUR_S,
     allowDirect: true,
+  },
+  /** Who decided what: written by services, read by people, changed by nobody. */
+  audit: {
+    name: 'YM_AUDIT',
+    subjects: ['ym.audit.*'],
+    retention: 'limits',
+    maxAgeS: 400 * 24 * HOUR_S,
+    allowDirect: true,
+    appendOnly: true,
+    // A decision that is written again after a crash is the same decision.
+    duplicateWindowS: HOUR_S,
   },
 } as const satisfies Record<string, StreamSpec>;
 

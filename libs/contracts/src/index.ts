@@ -4,10 +4,14 @@ export * from './built-in-tools.js';
 export * from './catalogue.js';
 export * from './conversation-message.js';
 export * from './error-catalogue.js';
+export * from './exact-json.js';
 export * from './ids.js';
+export * from './tenant-approvals.js';
 export * from './tenant-quota.js';
 export * from './yard-error.js';
 export {
+  type AuditRecord,
+  AuditRecordSchema,
   type Empty,
   EmptySchema,
   type Error as WireError,

@@ -12,7 +12,15 @@ export interface Taken {
 }
 
 /** The window of usage that a moment belongs to: a day of UTC, such as `2026-11-29`. */
-export const usageDay = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
+export function usageDay(ms: number): string {
+  const number = Math.floor(ms / DAY_MS);
+  // Asked for at every attempt, and nearly always about the same day.
+  if (number !== lastDay.number) lastDay = { number, name: new Date(ms).toISOString().slice(0, 10) };
+  return lastDay.name;
+}
+
+const DAY_MS = 86_400_000;
+let lastDay = { number: Number.NaN, name: '' };
 
 /** Rates and usage of tenants, counted in Redis so that every replica sees the same. */
 export class TenantLimits {

@@ -54,6 +54,8 @@ export interface Decision {
   decision: 'approve' | 'deny';
   reason?: string;
   remember?: 'call' | 'session' | 'always';
+  /** What a remembered yes covers: patterns by JSON pointer, or hosts; absent: what the platform thinks fits. */
+  scope?: { arguments?: Record<string, string>; hosts?: string[] };
   argsHash: string;
   by: string;
   atMs: number;

@@ -287,8 +287,15 @@ export async function decide(
   decision: Omit<Decision, 'atMs'>,
 ): Promise<void> {
   const ref: RunRef = { tenant: record.tenant, conversation: record.conversation, run: record.id };
-  const decided = () => new YardError('CONFLICT', 'YM-APPROVAL-DECIDED', 'That call was decided already.');
-  if (Object.hasOwn(record.decisions, callId)) throw decided();
+  const decided = (earlier?: Decision) =>
+    new YardError(
+      'CONFLICT',
+      'YM-APPROVAL-DECIDED',
+      earlier === undefined
+        ? 'That call was decided already.'
+        : `That call was ${earlier.decision === 'approve' ? 'approved' : 'denied'} already, by key ${earlier.by} at ${new Date(earlier.atMs).toISOString()}.`,
+    );
+  if (Object.hasOwn(record.decisions, callId)) throw decided(record.decisions[callId]);
   const pending = record.pending.find((entry) => entry.call === callId && entry.approval !== undefined);
   if (pending === undefined)
     throw new YardError('NOT_FOUND', 'YM-APPROVAL-UNKNOWN', `Call ${callId.slice(0, 60)} asks for no approval.`, {

@@ -1,4 +1,4 @@
-import { YardError } from '@yardmaster/contracts';
+import { parseExactJson, YardError } from '@yardmaster/contracts';
 
 export interface JsonLimits {
   maxBytes: number;
@@ -24,7 +24,7 @@ export function parseJson(text: string | Uint8Array, limits: Partial<JsonLimits>
   scan(source, maxDepth, maxKeys);
   let value: unknown;
   try {
-    value = JSON.parse(source);
+    value = parseExactJson(source);
   } catch (error) {
     // The engine's message quotes the text; its position is all that may be told.
     const position = /position (\d+)/.exec((error as Error).message)?.[1];

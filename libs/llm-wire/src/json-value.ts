@@ -1,3 +1,5 @@
+import { parseExactJson } from '@yardmaster/contracts';
+
 /** A parsed JSON object whose fields nobody has checked yet. */
 export type JsonObject = Record<string, unknown>;
 
@@ -26,7 +28,7 @@ const MAX_CONTAINERS = 200_000;
 export function tryParse(text: string): unknown {
   if (text.length > SMALL && !isModest(text)) return undefined;
   try {
-    return JSON.parse(text) as unknown;
+    return parseExactJson(text);
   } catch {
     return undefined;
   }

@@ -20,7 +20,7 @@ const TASKS = {
   cases: { servers: 'look', build: true, do: (args) => node('test/cases/run.ts', ...args) },
   faults: { servers: 'need', build: true, do: (args) => node('test/faults/run.ts', ...args) },
   bench: { servers: 'need', build: true, do: bench },
-  'test:charts': { do: (args) => own('charts', args) },
+  'test:charts': { servers: 'look', build: true, do: (args) => own('charts', args) },
   'test:cluster': { servers: 'look', build: true, do: (args) => own('cluster', args) },
   'test:llama': { servers: 'need', build: true, do: (args) => own('llama', args) },
 };

@@ -41,6 +41,7 @@ function openRun(ticks: string): string {
 
 /** How many places `neutraliseProtocol` would change, for metrics. */
 export function countForged(text: string): number {
+  if (!/[<[`]/.test(text)) return 0;
   let count = 0;
   for (const pattern of [SPECIAL_TOKEN, PROTOCOL_TAG, CALL_FENCE, RESULTS_HEADER])
     count += text.match(pattern)?.length ?? 0;

@@ -100,6 +100,11 @@ function hostProblem(hosts: readonly string[], args: Record<string, unknown>): s
   return other === undefined ? undefined : `does not cover ${other.host}`;
 }
 
+/** The hosts of all addresses among the arguments, as a grant of the kind `hosts` names them. */
+export function hostsIn(args: Record<string, unknown>): string[] {
+  return [...new Set([...urlsIn(args)].map((url) => url.host))].sort();
+}
+
 function* urlsIn(value: unknown): Generator<URL> {
   if (typeof value === 'string') {
     // As the URL parser reads it: without line breaks and tabs, and `//host` is an address too.

@@ -1,3 +1,4 @@
+import { parseExactJson } from '@yardmaster/contracts';
 import {
   MAX_ARGUMENT_BYTES,
   MAX_ARGUMENT_DEPTH,
@@ -49,7 +50,7 @@ export function checkArguments(tool: CheckedTool, argumentsText: string, options
   }
   let value: unknown;
   try {
-    value = argumentsText.trim() === '' ? {} : JSON.parse(argumentsText);
+    value = argumentsText.trim() === '' ? {} : parseExactJson(argumentsText);
   } catch (error) {
     return refuse('bad_json', '', `the arguments are no valid JSON (${clip((error as Error).message, 160)})`);
   }

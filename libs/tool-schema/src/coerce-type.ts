@@ -1,3 +1,4 @@
+import { parseExactJson } from '@yardmaster/contracts';
 import { forbiddenKey, nestingOf } from './argument-limits.js';
 import { isObject, own } from './json-schema.js';
 
@@ -57,7 +58,7 @@ function parseNested(text: string): unknown {
   const first = text.trimStart()[0];
   if (first !== '{' && first !== '[') return undefined;
   try {
-    const parsed: unknown = JSON.parse(text);
+    const parsed: unknown = parseExactJson(text);
     return nestingOf(parsed).tooDeep || forbiddenKey(parsed) !== undefined ? undefined : parsed;
   } catch {
     return undefined;

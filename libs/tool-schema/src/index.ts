@@ -36,4 +36,5 @@ export {
   type HashedDefinition,
   argumentsHash,
   definitionHash,
+  hostsIn,
 } from './approval-grant.js';

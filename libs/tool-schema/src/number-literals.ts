@@ -1,6 +1,5 @@
+import { parseExactJson } from '@yardmaster/contracts';
 import { pointerTo } from './json-pointer.js';
-
-type Reviver = (this: object, key: string, value: unknown, context?: { source?: string }) => unknown;
 
 /**
  * The source texts of the numbers in a JSON text by JSON pointer, so that an id of twenty digits can be handed to a
@@ -11,24 +10,25 @@ export function numberLiterals(text: string): ReadonlyMap<string, string> {
   // Numbers of one or two characters come back from JSON.parse as they were written.
   if (!/[0-9.eE]{3}/.test(text)) return literals;
   const sources = new Map<object, Map<string, string>>();
-  const note: Reviver = function (key, value, context) {
-    if (typeof value === 'number' && context?.source !== undefined) {
-      let known = sources.get(this);
-      if (!known) sources.set(this, (known = new Map<string, string>()));
-      known.set(key, context.source);
-    }
-    return value;
-  };
   let parsed: unknown;
   try {
-    parsed = JSON.parse(text, note as (key: string, value: unknown) => unknown);
+    parsed = parseExactJson(text, (holder, key, literal) => {
+      let known = sources.get(holder);
+      if (!known) sources.set(holder, (known = new Map<string, string>()));
+      known.set(key, literal);
+    });
   } catch {
     return literals;
   }
   const visit = (at: unknown, path: string): void => {
     if (typeof at !== 'object' || at === null) return;
-    for (const [key, source] of sources.get(at) ?? []) literals.set(pointerTo(path, key), source);
-    for (const [key, child] of Object.entries(at)) visit(child, pointerTo(path, key));
+    const known = sources.get(at);
+    for (const [key, child] of Object.entries(at)) {
+      const here = pointerTo(path, key);
+      const literal = typeof child === 'number' ? known?.get(key) : undefined;
+      if (literal !== undefined) literals.set(here, literal);
+      visit(child, here);
+    }
   };
   visit(parsed, '');
   return literals;

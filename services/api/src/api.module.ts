@@ -31,6 +31,7 @@ import { RunsService } from './runs/runs.service.js';
 import { KeysController } from './tenants/keys.controller.js';
 import { MeController } from './tenants/me.controller.js';
 import { QuotasController } from './tenants/quotas.controller.js';
+import { TenantApprovalsController } from './tenants/tenant-approvals.controller.js';
 import { TenantQuotas } from './tenants/tenant-quotas.js';
 import { UsageController } from './tenants/usage.controller.js';
 import { ToolsController } from './tools/tools.controller.js';
@@ -47,6 +48,7 @@ import { ToolsController } from './tools/tools.controller.js';
     EmbeddingsController,
     KeysController,
     QuotasController,
+    TenantApprovalsController,
     UsageController,
     MeController,
     ErrorsController,

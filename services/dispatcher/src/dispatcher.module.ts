@@ -3,6 +3,7 @@ import { ConversationStore } from '@yardmaster/conversation';
 import { connectionOf, PlatformConfigFile, SERVICE, type ServiceContext } from '@yardmaster/service-kit';
 import { DispatcherConfig } from './config.js';
 import { ApprovalPolicy } from './runs/approval-policy.js';
+import { Audit } from './runs/audit.js';
 import { RunCommands } from './runs/commands.js';
 import { Grants } from './runs/grants.js';
 import { Hooks, MetricsHook, RUN_HOOKS } from './runs/hooks.js';
@@ -11,6 +12,7 @@ import { MetaTools } from './runs/meta-tools.js';
 import { ModelCall } from './runs/model-call.js';
 import { RunService } from './runs/run.service.js';
 import { RunWorker } from './runs/run-worker.js';
+import { TenantPolicies } from './runs/tenant-policies.js';
 import { ToolFront } from './runs/tool-front.js';
 import { ToolResults } from './runs/tool-results.js';
 import { ToolRound } from './runs/tool-round.js';
@@ -50,6 +52,8 @@ import { ToolSnapshot } from './runs/tool-snapshot.js';
     ToolFront,
     ToolRound,
     Grants,
+    Audit,
+    TenantPolicies,
     ApprovalPolicy,
     MetricsHook,
     { provide: RUN_HOOKS, useFactory: (metrics: MetricsHook) => [metrics], inject: [MetricsHook] },

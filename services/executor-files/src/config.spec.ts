@@ -1,6 +1,7 @@
 import { ConfigError, loadConfig } from '@yardmaster/service-kit';
 import { expect, it } from 'vitest';
 import { ExecutorFilesConfig } from './config.js';
+import { prepareJournal } from './executor-files.module.js';
 
 const mistakes = (env: Record<string, string>) => {
   try {
@@ -29,4 +30,8 @@ it.each([
   ['YM_EXECUTOR_FILES_SYNTAX_GATE', 'perhaps'],
 ])('%s=%s is refused with its name', (name, value) => {
   expect(mistakes({ YM_WORKSPACES: '/w', [name]: value })).toEqual([expect.stringMatching(new RegExp(`^${name}: `))]);
+});
+
+it('a folder of the workspaces that is not there is told before any call', async () => {
+  await expect(prepareJournal('/nowhere/at/all')).rejects.toThrow(/^YM_WORKSPACES: the folder must exist.*ENOENT/);
 });

@@ -10,6 +10,11 @@ export class ExecutorFilesConfig extends ServiceConfig {
   @IsString({ message: 'it must be the folder of the workspaces' })
   workspaces!: string;
 
+  /** The queue that is served: another one for an isolation class of its own, such as `files-gvisor`. */
+  @FromEnv('YM_EXECUTOR_KIND')
+  @Matches(/^[a-z0-9]+(-[a-z0-9]+)*$/, { message: 'it must be small letters, digits and single dashes' })
+  kind: string = 'files';
+
   /** Calls run at once. */
   @FromEnv('YM_EXECUTOR_FILES_SLOTS')
   @IsInt()

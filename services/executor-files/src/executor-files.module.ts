@@ -1,3 +1,4 @@
+import { access, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import {
   Injectable,
@@ -7,7 +8,7 @@ import {
   Inject,
 } from '@nestjs/common';
 import { serveTools, type ToolServer } from '@yardmaster/executor-kit';
-import { SERVICE, type ServiceContext } from '@yardmaster/service-kit';
+import { ConfigError, SERVICE, type ServiceContext } from '@yardmaster/service-kit';
 import { createEditEngine, type EditEngine } from '@yardmaster/text-edit';
 import type { ExecutorFilesConfig } from './config.js';
 import { fileTools } from './file-tools.js';
@@ -34,9 +35,10 @@ export class FileExecutor implements OnApplicationBootstrap, BeforeApplicationSh
       { ripgrep: version ?? 'none' },
       version === undefined ? 'own code searches files' : 'ripgrep searches files',
     );
+    await prepareJournal(config.workspaces);
     this.engine = createEditEngine();
     this.server = await serveTools(
-      { kind: 'files', bus, slots: config.slots, ackWaitMs: config.ackWaitMs, log },
+      { kind: config.kind, bus, slots: config.slots, ackWaitMs: config.ackWaitMs, log },
       fileTools(fileServices(config, this.engine, version === undefined ? undefined : config.ripgrep)),
     );
   }
@@ -44,6 +46,18 @@ export class FileExecutor implements OnApplicationBootstrap, BeforeApplicationSh
   async beforeApplicationShutdown(): Promise<void> {
     await this.server?.stop();
     await this.engine?.close();
+  }
+}
+
+/** Makes the journal's folder. Throws ConfigError when the workspaces cannot be used. */
+export async function prepareJournal(workspaces: string): Promise<void> {
+  try {
+    // A root that is not there is a mistake, not something to make.
+    await access(workspaces);
+    await mkdir(join(workspaces, JOURNAL), { recursive: true, mode: 0o700 });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw new ConfigError([`YM_WORKSPACES: the folder must exist and be writable (${code ?? 'error'})`]);
   }
 }
 

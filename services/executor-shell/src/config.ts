@@ -1,4 +1,4 @@
-import { IsIn, IsInt, IsString, Max, Min } from 'class-validator';
+import { IsIn, IsInt, IsString, Matches, Max, Min } from 'class-validator';
 import { RUNNER_VARIABLES } from './runner/config.js';
 import { FromEnv, ServiceConfig } from '@yardmaster/service-kit';
 
@@ -8,6 +8,11 @@ export class ExecutorShellConfig extends ServiceConfig {
   @FromEnv('YM_WORKSPACES')
   @IsString({ message: 'it must be the folder of the workspaces' })
   workspaces!: string;
+
+  /** The queue that is served: another one for an isolation class of its own, such as `shell-gvisor`. */
+  @FromEnv('YM_EXECUTOR_KIND')
+  @Matches(/^[a-z0-9]+(-[a-z0-9]+)*$/, { message: 'it must be small letters, digits and single dashes' })
+  kind: string = 'shell';
 
   /** Commands run at once. */
   @FromEnv('YM_EXECUTOR_SHELL_SLOTS')

@@ -42,7 +42,7 @@ export class ShellExecutor implements OnApplicationBootstrap, BeforeApplicationS
     const client = config.runner === 'external' ? await this.findRunner() : await this.bringUpRunner();
     health.addReadiness('runner', async () => ((await client.status()).ready ? undefined : 'the runner is not ready'));
     this.server = await serveTools(
-      { kind: 'shell', bus, slots: config.slots, ackWaitMs: config.ackWaitMs, log },
+      { kind: config.kind, bus, slots: config.slots, ackWaitMs: config.ackWaitMs, log },
       shellTools(client),
     );
   }
@@ -63,6 +63,7 @@ export class ShellExecutor implements OnApplicationBootstrap, BeforeApplicationS
         'YM-SHELL-CONFIG',
         'YM_EXECUTOR_SHELL_SOCKET must name the socket of the external runner.',
       );
+    await this.openProxy(runnerSettings());
     const { client, status } = await connectRunner(socket);
     this.tell(status);
     return client;
@@ -76,15 +77,19 @@ export class ShellExecutor implements OnApplicationBootstrap, BeforeApplicationS
       YM_EXECUTOR_SHELL_SOCKET: join(this.folder, 'runner.sock'),
       YM_WORKSPACES: this.service.config.workspaces,
     };
-    const policy = settings['YM_EXECUTOR_SHELL_INSTALL_POLICY_FILE'];
-    if (settings['YM_EXECUTOR_SHELL_INSTALL'] === 'true' && policy !== undefined) {
-      const path = join(this.folder, 'registry.sock');
-      this.proxy = new RegistryProxy(path, Object.values(readInstallPolicy(policy).registries));
-      await this.proxy.listen();
-      settings['YM_EXECUTOR_SHELL_INSTALL_PROXY_SOCKET'] = path;
-    }
+    settings['YM_EXECUTOR_SHELL_INSTALL_PROXY_SOCKET'] = join(this.folder, 'registry.sock');
+    await this.openProxy(settings);
     await this.startRunner(settings);
     return this.runner!.client;
+  }
+
+  /** The way to the package registries, on a socket that the runner sees too: the runner has no network of its own. */
+  private async openProxy(settings: Record<string, string>): Promise<void> {
+    const policy = settings['YM_EXECUTOR_SHELL_INSTALL_POLICY_FILE'];
+    const path = settings['YM_EXECUTOR_SHELL_INSTALL_PROXY_SOCKET'];
+    if (settings['YM_EXECUTOR_SHELL_INSTALL'] !== 'true' || policy === undefined || path === undefined) return;
+    this.proxy = new RegistryProxy(path, Object.values(readInstallPolicy(policy).registries));
+    await this.proxy.listen();
   }
 
   /** Commands that a dying runner takes along end as interrupted; the next runner listens on the same socket. */

@@ -114,7 +114,13 @@ export class RunProgress {
     if (run.error) terminal.line(`  ${terminal.red(run.error.code ?? 'error')} ${printable(run.error.message ?? '')}`);
     terminal.line();
     terminal.line(
-      `${state} in ${seconds(performance.now() - this.startedAt)}: ${run.steps} steps, ${tokens} tokens, ${(run.usage?.cost_usd ?? 0).toFixed(4)} USD`,
+      `${state} in ${seconds(performance.now() - this.startedAt)}: ${run.steps} steps, ${tokens} tokens, ${costWords(run.usage?.cost_usd ?? 0, tokens)}`,
     );
   }
+}
+
+/** A model without a price costs nobody knows what, which is not nothing. */
+function costWords(usd: number, tokens: number): string {
+  if (usd > 0) return `${usd.toFixed(4)} USD`;
+  return tokens > 0 ? 'cost unknown (the model has no price)' : 'no cost';
 }

@@ -298,6 +298,26 @@ export const TREE: Tree = {
       },
     },
   },
+  tenant: {
+    summary: 'what the tenant of the key uses and may use',
+    verbs: {
+      usage: {
+        summary: 'requests, tokens and cost by day of UTC',
+        flags: { days: { value: 'N', type: 'whole', help: 'so many days, today included (7)' } },
+        load: async () => (await import('./commands/tenant.js')).usage,
+      },
+      quota: {
+        summary: 'show the quotas, or change those that are given (role tenant:admin)',
+        flags: {
+          'tokens-per-day': { value: 'N', help: 'most tokens in a day of UTC, or none' },
+          'cost-per-day': { value: 'USD', help: 'most cost in a day of UTC, or none' },
+          'requests-per-minute': { value: 'N', help: 'most requests to the API, or none' },
+        },
+        examples: ['yard tenant quota --cost-per-day 5', 'yard tenant quota --tokens-per-day none'],
+        load: async () => (await import('./commands/tenant.js')).quota,
+      },
+    },
+  },
   queue: {
     summary: 'streams and queues of the local stack',
     verbs: {
@@ -376,6 +396,9 @@ export const TREE: Tree = {
           executors: { value: 'KINDS', help: 'executor kinds, with commas' },
           listen: { value: 'ADDRESS', help: 'where nats-server listens' },
           'store-dir': { value: 'DIR', help: 'where nats-server stores' },
+          only: { value: 'SERVER', help: 'nats or redis: the files of this server alone' },
+          secrets: { value: 'DIR', help: 'where the passwords are; none is made' },
+          routes: { value: 'HOSTS', help: 'the servers of a NATS cluster, host:port with commas' },
         },
         load: async () => (await import('./commands/setup.js')).files,
       },
@@ -385,6 +408,7 @@ export const TREE: Tree = {
           executors: { value: 'KINDS', help: 'executor kinds, with commas' },
           tenant: { value: 'TENANT', help: 'make a first key for it' },
           'key-file': { value: 'FILE', help: 'where that key is written' },
+          'import-key': { value: 'FILE', help: 'a key that is there already, to be accepted from now on' },
           share: { value: 'N', type: 'whole', help: 'messages of one tenant in one queue' },
           replicas: { value: 'N', type: 'whole', help: 'replicas of streams' },
         },

@@ -1,7 +1,7 @@
 import { Body, Controller, Delete, Get, HttpCode, Inject, Param, Post, Put, Query } from '@nestjs/common';
 import { ApiBearerAuth, ApiOperation, ApiProperty, ApiPropertyOptional, ApiTags } from '@nestjs/swagger';
 import { type Bus } from '@yardmaster/bus';
-import { Registry, type Tool } from '@yardmaster/contracts';
+import { messages, parseExactJson, Registry, subjects, type Tool } from '@yardmaster/contracts';
 import { BUS } from '@yardmaster/service-kit';
 import { Type } from 'class-transformer';
 import {
@@ -196,7 +196,9 @@ export class ToolsController {
       annotationsJson: body.annotations === undefined ? '' : JSON.stringify(body.annotations),
       outputSchemaJson: body.output_schema === undefined ? '' : JSON.stringify(body.output_schema),
     };
-    return toolView(await this.bus.request(Registry.put, caller.tenant, { tool }, this.timeoutMs));
+    const stored = await this.bus.request(Registry.put, caller.tenant, { tool }, this.timeoutMs);
+    await this.note(caller, 'tool.registered', stored);
+    return toolView(stored);
   }
 
   @Delete(':name')
@@ -205,6 +207,18 @@ export class ToolsController {
   @ApiOperation({ summary: 'Remove a tool' })
   async delete(@CurrentCaller() caller: Caller, @Param('name') name: string): Promise<void> {
     await this.bus.request(Registry.delete, caller.tenant, { name }, this.timeoutMs);
+    await this.note(caller, 'tool.deleted', { name });
+  }
+
+  /** Who changed what models may call: for the audit. */
+  private async note(caller: Caller, action: string, tool: { name: string; hash?: string }): Promise<void> {
+    await this.bus.enqueue(subjects.audit(caller.tenant), messages.audit, {
+      atMs: BigInt(Date.now()),
+      action,
+      actor: caller.keyId,
+      tool: tool.name,
+      toolHash: tool.hash ?? '',
+    });
   }
 
   @Post(':name/validate')
@@ -219,7 +233,7 @@ export class ToolsController {
       this.timeoutMs,
     );
     return answer.ok
-      ? { ok: true, arguments: JSON.parse(answer.argumentsJson) as unknown }
+      ? { ok: true, arguments: parseExactJson(answer.argumentsJson) }
       : { ok: false, message: answer.message };
   }
 }

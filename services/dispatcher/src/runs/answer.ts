@@ -27,12 +27,15 @@ import {
   type ToolSet,
   XmlToolDispatcher,
 } from '@yardmaster/tool-calls';
+import type { Found } from './hooks.js';
 
 /** Answers of calls that are not run: unreadable, unknown, refused. By call. */
 export type Answers = Record<string, { output: string; reason: string }>;
 
-/** What an answer of a model comes to. */
-export type Reading =
+/** What an answer of a model comes to, and what was noticed while it was read. */
+export type Reading = Outcome & { found: Found };
+
+type Outcome =
   | { kind: 'final'; text: string; message: ConversationMessage }
   /** Calls to run, or at least to answer; `feedback` follows the results where a call had no form that can be answered. */
   | {
@@ -86,6 +89,10 @@ export function interpret(end: ChatEnd, context: AnswerContext): Reading {
     readerOf(end.dialect).parseResponse(answer, { tools: context.toolSet, turn: context.step }),
     context.tools,
   );
+  return { ...outcomeOf(end, parsed, context), found: { errors: parsed.errors, notes: parsed.notes } };
+}
+
+function outcomeOf(end: ChatEnd, parsed: ParseResult, context: AnswerContext): Outcome {
   const served = { provider: end.provider, model: end.model, dialect: end.dialect };
   const reasoning = parsed.reasoning === '' ? null : parsed.reasoning;
   const thinking = thinkingOf(end);

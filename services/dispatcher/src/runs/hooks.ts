@@ -2,6 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { PendingCall } from '@yardmaster/conversation';
 import type { TenantId } from '@yardmaster/contracts';
 import { HEALTH, type Health, LOGGER, type Logger } from '@yardmaster/service-kit';
+import type { ParseResult } from '@yardmaster/tool-calls';
 import { Counter, Histogram } from 'prom-client';
 import type { CallOutcome } from './tool-round.js';
 
@@ -12,12 +13,24 @@ export interface HookedRun {
   step: number;
 }
 
+/** Who gave an answer, and how its calls were written. */
+export interface Served {
+  provider: string;
+  model: string;
+  dialect: string;
+}
+
+/** What reading an answer came to beside text and calls. */
+export type Found = Pick<ParseResult, 'errors' | 'notes'>;
+
 /**
  * Looks on while a run goes its way. A hook can neither change nor break the run: what it throws, or rejects with, is
  * logged, and nobody waits for it.
  */
 export interface RunHook {
-  on_step?(run: HookedRun, model: { provider: string; model: string; dialect: string }): unknown;
+  on_step?(run: HookedRun, served: Served): unknown;
+  /** After `on_step`; also for an answer that the provider itself could not read. */
+  on_answer?(run: HookedRun, served: Served, found: Found): unknown;
   on_tool_call?(run: HookedRun, call: PendingCall): unknown;
   on_tool_result?(run: HookedRun, call: PendingCall, outcome: CallOutcome): unknown;
 }
@@ -34,6 +47,10 @@ export class Hooks {
 
   step(...args: Parameters<NonNullable<RunHook['on_step']>>): void {
     for (const hook of this.hooks) this.guard('on_step', args[0], () => hook.on_step?.(...args));
+  }
+
+  answer(...args: Parameters<NonNullable<RunHook['on_answer']>>): void {
+    for (const hook of this.hooks) this.guard('on_answer', args[0], () => hook.on_answer?.(...args));
   }
 
   toolCall(...args: Parameters<NonNullable<RunHook['on_tool_call']>>): void {
@@ -55,12 +72,16 @@ export class Hooks {
   }
 }
 
-/** Counts steps and tool calls for /metrics. */
+/** Counts steps, what was wrong with the calls in them, and tool calls for /metrics. */
 @Injectable()
 export class MetricsHook implements RunHook {
   private readonly steps: Counter;
   private readonly calls: Counter;
   private readonly seconds: Histogram;
+  private readonly errors: Counter;
+  private readonly repairs: Counter;
+  private readonly inReasoning: Counter;
+  private readonly quoted: Counter;
 
   constructor(@Inject(HEALTH) { metrics }: Health) {
     this.steps = new Counter({
@@ -82,10 +103,40 @@ export class MetricsHook implements RunHook {
       buckets: [0.01, 0.05, 0.1, 0.5, 1, 5, 30, 120, 600],
       registers: [metrics],
     });
+    this.errors = new Counter({
+      name: 'yardmaster_parse_errors_total',
+      help: 'Calls that models wrote and that could not be run, by what was wrong; "unlisted" is more in one answer than is told.',
+      labelNames: ['kind', 'dialect', 'model'],
+      registers: [metrics],
+    });
+    this.repairs = new Counter({
+      name: 'yardmaster_repairs_total',
+      help: 'Repairs of what models wrote where only one meaning was possible.',
+      labelNames: ['rule'],
+      registers: [metrics],
+    });
+    this.inReasoning = new Counter({
+      name: 'yardmaster_calls_in_reasoning_total',
+      help: 'Calls inside of reasoning, which are never run.',
+      registers: [metrics],
+    });
+    this.quoted = new Counter({
+      name: 'yardmaster_quoted_calls_ignored_total',
+      help: 'Calls in fences and inline code beside other text: samples, which are never run.',
+      registers: [metrics],
+    });
   }
 
-  on_step(_run: HookedRun, { dialect }: { dialect: string }): void {
+  on_step(_run: HookedRun, { dialect }: Served): void {
     this.steps.inc({ dialect });
+  }
+
+  on_answer(_run: HookedRun, { dialect, model }: Served, { errors, notes }: Found): void {
+    for (const { kind } of errors) this.errors.inc({ kind, dialect, model });
+    if (notes.errorsDropped > 0) this.errors.inc({ kind: 'unlisted', dialect, model }, notes.errorsDropped);
+    for (const [rule, count] of Object.entries(notes.repairs)) this.repairs.inc({ rule }, count);
+    this.inReasoning.inc(notes.callsInReasoning);
+    this.quoted.inc(notes.quotedCallsIgnored);
   }
 
   on_tool_result(_run: HookedRun, { kind }: PendingCall, { ok, durationMs }: CallOutcome): void {

@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import type { Tool } from '@yardmaster/contracts';
+import { parseExactJson, type Tool } from '@yardmaster/contracts';
 import { ConversationStore, type PendingCall } from '@yardmaster/conversation';
 import {
   catalogueOf,
@@ -28,7 +28,7 @@ export class MetaTools {
 
   async run(call: PendingCall, context: RoundContext): Promise<CallOutcome> {
     const started = performance.now();
-    const args = JSON.parse(call.argumentsJson) as { query?: string; limit?: number; name?: string };
+    const args = parseExactJson(call.argumentsJson) as { query?: string; limit?: number; name?: string };
     const found =
       call.name === '__tool_search'
         ? this.search(args.query ?? '', args.limit ?? SEARCH_LIMIT.default, context.tools)

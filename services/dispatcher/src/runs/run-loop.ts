@@ -5,6 +5,7 @@ import {
   type ConversationMessage,
   type Effect,
   type ModelList,
+  parseExactJson,
   type ToolResults,
   YardError,
 } from '@yardmaster/contracts';
@@ -158,7 +159,9 @@ export class RunLoop {
       return this.modelFailed(error);
     }
     const used = this.addUsage(end, step);
-    this.parts.hooks.step(this.hooked(step), { provider: end.provider, model: end.model, dialect: end.dialect });
+    const served = { provider: end.provider, model: end.model, dialect: end.dialect };
+    this.parts.hooks.step(this.hooked(step), served);
+    this.parts.hooks.answer(this.hooked(step), served, reading.found);
     session.events.emit('usage', {
       step,
       prompt_tokens: end.usage?.promptTokens ?? 0,
@@ -229,7 +232,7 @@ export class RunLoop {
         step,
         call: call.call,
         name: call.name,
-        arguments: JSON.parse(call.argumentsJson) as unknown,
+        arguments: parseExactJson(call.argumentsJson),
         args_hash: call.argsHash,
       });
     }
@@ -291,14 +294,15 @@ export class RunLoop {
   /** Calls that wait for a person park the run, unless all of them are decided by now. */
   private async settleApprovals(step: number): Promise<LoopEnd | undefined> {
     const { session } = this;
-    const settled = this.parts.approvals.settle(session);
+    const settled = await this.parts.approvals.settle(session, this.plan.tools);
     for (const call of settled.waiting)
       session.events.emit('tool.approval_required', {
         step,
         call: call.call,
         name: call.name,
-        arguments: JSON.parse(call.argumentsJson) as unknown,
+        arguments: parseExactJson(call.argumentsJson),
         args_hash: call.argsHash,
+        reason: call.approvalReason ?? null,
         expires_at: call.approvalExpiresMs === undefined ? null : new Date(call.approvalExpiresMs).toISOString(),
       });
     if (settled.waiting.length === 0) {
@@ -382,6 +386,8 @@ export class RunLoop {
     if (unread !== undefined) {
       // The server could not read the call that its model wrote: the model hears so, within the budget of repairs.
       const nothing = { text: '', calls: [], errors: [unread], notes: NOTHING_NOTED };
+      const asked = { provider: '', model: this.plan.model, dialect: 'native' };
+      this.parts.hooks.answer(this.hooked(this.session.record.steps + 1), asked, nothing);
       const decision = decideRepair(this.session.notes.repair ?? NO_REPAIRS, nothing);
       if (decision.action !== 'repair')
         return this.finish('incomplete', {

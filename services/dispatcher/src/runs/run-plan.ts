@@ -36,6 +36,7 @@ export function planRun(
   config: PlatformConfig,
   tools: Pick<ToolSnapshot, 'find' | 'all'>,
   defaults: PlanDefaults,
+  hides: (tool: Tool) => boolean = () => false,
 ): RunPlan {
   const agent = agentOf(spec, config);
   const named = spec.tools.length > 0 ? spec.tools : agent.tools;
@@ -44,6 +45,8 @@ export function planRun(
     for (const tool of tools.all(record.tenant).values())
       if (tool.kind !== 'meta' && tool.state !== 'deprecated') found.set(tool.name, tool);
   } else for (const name of named) found.set(exposedName(name), findTool(record.tenant, name, tools));
+  // What nobody may call is not shown either.
+  for (const [name, tool] of found) if (hides(tool)) found.delete(name);
   const registered = [...found.values()].map((tool) => tool.name);
   // Tools that are not shown from the start are found by these two.
   if (found.size > 0)

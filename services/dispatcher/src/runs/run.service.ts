@@ -20,6 +20,7 @@ import { RunCommands } from './commands.js';
 import { RunEvents } from './run-events.js';
 import { RunLoop, sayEnd } from './run-loop.js';
 import { planRun, type RunPlan } from './run-plan.js';
+import { TenantPolicies } from './tenant-policies.js';
 import { ToolFront } from './tool-front.js';
 import { RunSession } from './run-session.js';
 import { ToolRound } from './tool-round.js';
@@ -44,6 +45,7 @@ export class RunService {
     private readonly approvals: ApprovalPolicy,
     private readonly hooks: Hooks,
     private readonly front: ToolFront,
+    private readonly policies: TenantPolicies,
   ) {}
 
   /** From now on every run is handed back at its next durable step. */
@@ -121,10 +123,14 @@ export class RunService {
           new YardError('INTERNAL', 'YM-RUN-GAVE-UP', `The run made no progress in ${record.attempts - 1} attempts.`),
         );
       const makePlan = () =>
-        planRun(spec, record, this.platform.current, this.tools, {
-          maxIterations: this.config.maxIterations,
-          runTimeoutMs: this.config.runTimeoutMs,
-        });
+        planRun(
+          spec,
+          record,
+          this.platform.current,
+          this.tools,
+          { maxIterations: this.config.maxIterations, runTimeoutMs: this.config.runTimeoutMs },
+          (tool) => this.policies.hides(tenant, tool),
+        );
       const { tools } = this;
       let plan: RunPlan;
       try {

@@ -115,7 +115,7 @@ export class ToolRound {
             dispatchJson: call.dispatchJson ?? '',
             tenant: context.tenant,
           },
-          { msgId: `${context.run}:${call.call}:${call.nonce}` },
+          { msgId: `${context.run}:${call.call}:${call.nonce}`, json: wantsJson(call.dispatchJson) },
         );
         return undefined;
       } catch (error) {
@@ -153,6 +153,12 @@ export class ToolRound {
       cutChars: Number(result.outputCutChars),
     };
   }
+}
+
+/** Executors that speak no protobuf say so where their tools are registered: `dispatch: {encoding: json}`. */
+function wantsJson(dispatchJson: string | undefined): boolean {
+  if (dispatchJson === undefined || dispatchJson === '') return false;
+  return (JSON.parse(dispatchJson) as { encoding?: unknown }).encoding === 'json';
 }
 
 export function failed(output: string, reason: string): CallOutcome {

@@ -143,22 +143,35 @@ it('folders that are swapped for links during the calls never lead out', async (
   mkdirSync(join(files.home, 'files'));
   writeFileSync(join(files.home, 'folder', 'secret'), 'inside\n');
   symlinkSync(files.outside, join(files.home, 'link'));
-  // Another process exchanges a folder and a link to the outside as fast as it can.
+  // Another process puts a link to the outside in the place of the folder and takes it away, as fast as it can. What a
+  // call makes in its place meanwhile is thrown away, so that the game goes on.
   const swapper = spawn(
     process.execPath,
     [
       '-e',
-      `const fs = require('node:fs'); process.chdir(process.argv[1]);
-       const swap = (a, b, c) => { try { fs.renameSync(a, c); fs.renameSync(b, a); fs.renameSync(c, b); } catch {} };
-       for (;;) swap('folder', 'link', 'spare');`,
+      `const { renameSync, rmSync, symlinkSync, unlinkSync, writeSync } = require('node:fs');
+       const [, home, outside] = process.argv;
+       process.chdir(home);
+       const tried = (work) => { try { work(); return true; } catch { return false; } };
+       for (;;) {
+         tried(() => rmSync('real', { recursive: true, force: true }));
+         tried(() => renameSync('folder', 'real'));
+         const linked = tried(() => symlinkSync(outside, 'folder'));
+         tried(() => unlinkSync('folder'));
+         tried(() => renameSync('real', 'folder'));
+         if (linked) writeSync(1, '.');
+       }`,
       files.home,
+      files.outside,
     ],
-    { stdio: 'ignore' },
+    { stdio: ['ignore', 'pipe', 'inherit'] },
   );
+  let swaps = 0;
+  swapper.stdout!.on('data', (chunk: Buffer) => (swaps += chunk.length));
   const outputs: string[] = [];
   try {
     let inside = 0;
-    for (let i = 0; i < 120; i++) {
+    for (let i = 0; i < 150; i++) {
       const path = i % 2 ? 'folder/secret' : 'link/secret';
       const outcomes = await Promise.all([
         files.call('file_read', { path }),
@@ -176,6 +189,7 @@ it('folders that are swapped for links during the calls never lead out', async (
     }
     // Both ways were met: some calls found the folder, some the link.
     expect(inside).toBeGreaterThan(0);
+    expect(swaps).toBeGreaterThan(20);
     expect(outputs.some((output) => output.includes('leads out'))).toBe(true);
   } finally {
     const gone = new Promise((resolve) => swapper.once('exit', resolve));

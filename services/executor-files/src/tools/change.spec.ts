@@ -10,6 +10,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
+import { execFileSync } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -125,8 +126,16 @@ describe('file_edit and file_multi_edit', () => {
     const args = { path: 'a', old_string: 'one', new_string: 'two', dry_run: true };
     expect((await files.call('file_edit', args)).output).toMatch(/^Nothing was written[\s\S]*\+two/);
     expect(identity('a')).toEqual(before);
-    await files.call('file_edit', { path: 'deep/new', old_string: '', new_string: 'made\n' });
-    expect(text('deep/new')).toBe('made\n');
+    const made = await files.call('file_edit', { path: 'deep/new', old_string: ' \n', new_string: 'made\n' });
+    expect([made.output.split('\n')[0], text('deep/new')]).toEqual(['Created deep/new (5 bytes).', 'made\n']);
+    await files.call('file_multi_edit', {
+      path: 'new',
+      edits: [
+        { old_string: '', new_string: 'one\n' },
+        { old_string: 'one', new_string: 'two' },
+      ],
+    });
+    expect(text('new')).toBe('two\n');
   });
 
   it('of several edits all are made or none', async () => {
@@ -199,6 +208,17 @@ describe('file_move and file_delete', () => {
     await files.call('file_move', { from: 'link', to: 'link2' });
     expect([text('deep/er/a'), text('renamed/x'), lstatSync(at('link2')).isSymbolicLink()]).toEqual(['b', 'x', true]);
     expect(readdirSync(files.home).sort()).toEqual(['deep', 'link2', 'renamed']);
+  });
+
+  it('a tree of any depth is deleted whole', async () => {
+    const script = 'mkdir top && cd top && for i in $(seq 350); do mkdir a b; echo x > f; cd a; done; echo x > last';
+    execFileSync('bash', ['-c', script], { cwd: files.home });
+    const found = await files.call('file_search', { pattern: 'x', path: 'top' });
+    expect(found.output).toMatch(/\(\d+ folders could not be searched whole\)$/);
+    expect((await files.call('file_delete', { path: 'top', recursive: true })).output).toBe(
+      'Deleted top and all in it.',
+    );
+    expect(readdirSync(files.home)).toEqual([]);
   });
 
   it('a folder is deleted when recursive says so, links are deleted themselves', async () => {

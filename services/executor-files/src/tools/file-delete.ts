@@ -1,4 +1,4 @@
-import { opendir, rmdir, unlink } from 'node:fs/promises';
+import { opendir, rename, rmdir, unlink } from 'node:fs/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { failpoint, type Tool, type ToolContext } from '@yardmaster/executor-kit';
 import { type HeldFolder, lifeOf } from '../paths/held-folder.js';
@@ -7,6 +7,7 @@ import { pathError, refusal, shown } from '../refusal.js';
 import { type FileServices, workspaceOf } from '../services.js';
 import { changeOnce, expect, lockKey, once } from '../storage/change.js';
 import { readFile } from '../storage/read-file.js';
+import { temporaryName } from '../storage/replace-file.js';
 import { fileTool } from './definition.js';
 
 interface DeleteArguments {
@@ -20,7 +21,8 @@ interface Removed {
   bytes: number;
 }
 
-const MAX_DEPTH = 255;
+/** Folders held open one in another. */
+const MAX_HELD = 100;
 
 /** `file_delete`: a link is deleted itself, never what it leads to. */
 export const fileDelete = (services: FileServices): Tool =>
@@ -58,7 +60,7 @@ async function remove(services: FileServices, context: ToolContext, place: Place
   try {
     await changeOnce(services, context, { kind: 'delete', path: place.path, id: lifeOf(found) }, outcome, async () => {
       if (found.isDirectory()) {
-        await empty(await folder.folder(name), args.path, context.signal, removed, 1);
+        await empty(await folder.folder(name), context.signal, removed);
         await rmdir(folder.at(name));
       } else {
         await unlink(folder.at(name));
@@ -74,34 +76,49 @@ async function remove(services: FileServices, context: ToolContext, place: Place
   return outcome;
 }
 
-/** Deletes all in a held folder, through held folders, so that no exchanged link leads elsewhere. Closes it. */
-async function empty(
-  folder: HeldFolder,
-  path: string,
-  signal: AbortSignal,
-  removed: Removed,
-  depth: number,
-): Promise<void> {
+/**
+ * Deletes all in a held folder, through held folders, so that no exchanged link leads elsewhere. Closes it. Folders
+ * that lie too deep to hold all above them are moved up and deleted in the next round.
+ */
+async function empty(folder: HeldFolder, signal: AbortSignal, removed: Removed): Promise<void> {
   try {
-    if (depth > MAX_DEPTH)
-      throw refusal(
-        'too_deep',
-        `"${shown(path)}" is deeper than ${MAX_DEPTH} folders: delete it with rm -r in a shell command.`,
-      );
-    for await (const { name } of await opendir(folder.path, { bufferSize: 256 })) {
-      signal.throwIfAborted();
-      const found = await folder.look(name);
-      if (found === undefined) continue;
-      if (found.isDirectory()) {
-        await empty(await folder.folder(name), path, signal, removed, depth + 1);
-        await rmdir(folder.at(name));
-      } else {
-        await unlink(folder.at(name));
-        if (found.isFile() && found.nlink < 2n) removed.bytes += Number(found.size);
-      }
-      if (++removed.files % 256 === 0) await nextTurn();
-    }
+    while (await emptyTo(folder, folder, signal, removed, 1));
   } finally {
     await folder.close();
   }
+}
+
+/** True when folders were moved up into `top`. */
+async function emptyTo(
+  folder: HeldFolder,
+  top: HeldFolder,
+  signal: AbortSignal,
+  removed: Removed,
+  depth: number,
+): Promise<boolean> {
+  let movedUp = false;
+  for await (const { name } of await opendir(folder.path, { bufferSize: 256 })) {
+    signal.throwIfAborted();
+    const found = await folder.look(name);
+    if (found === undefined) continue;
+    if (found.isDirectory() && depth >= MAX_HELD) {
+      await rename(folder.at(name), top.at(temporaryName()));
+      movedUp = true;
+      continue;
+    }
+    if (found.isDirectory()) {
+      const inner = await folder.folder(name);
+      try {
+        movedUp = (await emptyTo(inner, top, signal, removed, depth + 1)) || movedUp;
+      } finally {
+        await inner.close();
+      }
+      await rmdir(folder.at(name));
+    } else {
+      await unlink(folder.at(name));
+      if (found.isFile() && found.nlink < 2n) removed.bytes += Number(found.size);
+    }
+    if (++removed.files % 256 === 0) await nextTurn();
+  }
+  return movedUp;
 }

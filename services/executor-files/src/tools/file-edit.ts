@@ -44,8 +44,8 @@ function edit(
 ): Promise<ToolOutcome> {
   const { path, expected_sha256: expected } = settings;
   const maxBytes = services.limits.editBytes;
-  // Blank old text asks for a new file; a refusal must not leave folders behind.
-  const create = expected === undefined && settings.dry_run !== true && edits[0]?.old_string.trim() === '';
+  // Only blank old text asks for a new file: any other must not leave folders behind when it is refused.
+  const create = expected === undefined && settings.dry_run !== true && isBlank(edits[0]!.old_string);
   return holdFile(services, context, path, { create, maxBytes }, async (file) => {
     expect(file, expected);
     const before = file.content === undefined ? null : textOf(file, maxBytes);
@@ -63,19 +63,22 @@ function edit(
           limit: maxBytes,
         },
       );
-    const diff = edits.length === 1 ? applied[0]!.result.diff : unifiedDiff(before ?? '', content, path);
+    const diff = edits.length === 1 ? applied[0]!.result.diff : unifiedDiff(before ?? '', content, shown(path));
     const dry = settings.dry_run === true;
     const told: ToolOutcome = {
       output: [
         ...(dry ? ['Nothing was written (dry run). The edit would be:'] : []),
-        ...applied.map(({ index, result }) => summary(path, result, edits.length > 1 ? index + 1 : undefined)),
+        ...(before === null ? [`Created ${shown(path)} (${bytes.length} bytes).`] : []),
+        ...applied
+          .filter(({ index }) => before !== null || index > 0)
+          .map(({ index, result }) => summary(path, result, edits.length > 1 ? index + 1 : undefined)),
         ...(outcome.done.length > 0
           ? [`Already there before: edits ${outcome.done.map((index) => index + 1).join(', ')}.`]
           : []),
         diff.length > MAX_DIFF_UNITS ? `${diff.slice(0, MAX_DIFF_UNITS)}\n(the rest of the diff is left out)` : diff,
       ].join('\n'),
       verdict: {
-        status: dry ? 'dry_run' : 'applied',
+        status: dry ? 'dry_run' : before === null ? 'created' : 'applied',
         sha256_before: file.content?.hash ?? null,
         sha256: hash,
         ...(edits.length === 1
@@ -105,8 +108,8 @@ async function applyAll(
   const applied: Applied['applied'] = [];
   const done: number[] = [];
   for (const [index, one] of edits.entries()) {
-    const result = await services.engine.apply(content, requestOf(one), {
-      path,
+    const result = await services.engine.apply(content, requestOf(one, content === null), {
+      path: shown(path),
       signal: context.signal,
       syntaxGate: services.syntaxGate,
       // A call may ask for more, never for less.
@@ -127,9 +130,11 @@ async function applyAll(
   return { content, applied, done };
 }
 
-function requestOf({ old_string, new_string, replace_all, line_hint }: OneEdit): EditRequest {
+const isBlank = (text: string) => text.trim() === '';
+
+function requestOf({ old_string, new_string, replace_all, line_hint }: OneEdit, isNew: boolean): EditRequest {
   return {
-    oldString: old_string,
+    oldString: isNew && isBlank(old_string) ? '' : old_string,
     newString: new_string,
     ...(replace_all === undefined ? {} : { replaceAll: replace_all }),
     ...(line_hint === undefined ? {} : { lineHint: line_hint }),

@@ -42,6 +42,7 @@ const SLICE_MS = 8;
 export async function* walk(folder: HeldFolder, path: string, options: WalkOptions): AsyncGenerator<Entry> {
   yield* inside(folder, path, { ...options, depth: Math.min(options.depth, MAX_DEPTH) }, options.ignore ?? [], {
     turnAt: performance.now() + SLICE_MS,
+    whole: options.depth >= MAX_DEPTH,
   });
 }
 
@@ -50,7 +51,7 @@ async function* inside(
   path: string,
   options: WalkOptions,
   above: IgnoreFiles,
-  pace: { turnAt: number },
+  pace: { turnAt: number; whole: boolean },
 ): AsyncGenerator<Entry> {
   const { signal, onIncomplete } = options;
   const { entries, complete } = await listed(folder);
@@ -67,7 +68,11 @@ async function* inside(
     const inner = path === '' ? name : `${path}/${name}`;
     const entry = { path: inner, name, kind, folder, ignored: isIgnored(ignore, inner, kind === 'folder') };
     yield entry;
-    if (kind !== 'folder' || entry.ignored || options.depth <= 1) continue;
+    if (kind !== 'folder' || entry.ignored) continue;
+    if (options.depth <= 1) {
+      if (pace.whole) onIncomplete?.(inner);
+      continue;
+    }
     const next = await folder.folder(name).catch(() => undefined);
     if (next === undefined) {
       onIncomplete?.(inner);

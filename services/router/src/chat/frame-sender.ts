@@ -3,6 +3,39 @@ import type { ChatFrameSchema } from '@yardmaster/contracts';
 
 type FrameInit = MessageInitShape<typeof ChatFrameSchema>;
 
+interface Round {
+  timer: NodeJS.Timeout;
+  callbacks: Set<() => void>;
+}
+
+const rounds = new Map<number, Round>();
+
+/**
+ * Calls back within `waitMs`, together with all others that wait so long: streams that send at the same moment share a
+ * write to the network, which costs more than what is written. The returned function cancels it.
+ */
+function inRound(waitMs: number, callback: () => void): () => void {
+  const round = rounds.get(waitMs) ?? openRound(waitMs);
+  round.callbacks.add(callback);
+  return () => {
+    round.callbacks.delete(callback);
+    if (round.callbacks.size > 0 || rounds.get(waitMs) !== round) return;
+    clearTimeout(round.timer);
+    rounds.delete(waitMs);
+  };
+}
+
+function openRound(waitMs: number): Round {
+  const callbacks = new Set<() => void>();
+  const timer = setTimeout(() => {
+    rounds.delete(waitMs);
+    for (const each of callbacks) each();
+  }, waitMs);
+  const round = { timer, callbacks };
+  rounds.set(waitMs, round);
+  return round;
+}
+
 /**
  * Sends frames on, those that come within `waitMs` together and their text pieces joined: a model writes dozens of
  * pieces a second, and every frame costs each hop the same, however short it is. Order is kept. An answer that is
@@ -10,7 +43,7 @@ type FrameInit = MessageInitShape<typeof ChatFrameSchema>;
  */
 export class FrameSender {
   private held: FrameInit[] = [];
-  private timer: NodeJS.Timeout | undefined;
+  private cancel: (() => void) | undefined;
   private sent = false;
 
   constructor(
@@ -27,7 +60,7 @@ export class FrameSender {
   frame(frame: FrameInit): void {
     this.held.push(frame);
     if (this.waitMs === 0) this.flush();
-    else this.timer ??= setTimeout(() => this.flush(), this.waitMs);
+    else this.cancel ??= inRound(this.waitMs, () => this.flush());
   }
 
   /** What this attempt wrote does not count. Whoever has seen nothing of it need not hear of it. */
@@ -45,8 +78,8 @@ export class FrameSender {
   }
 
   drop(): void {
-    clearTimeout(this.timer);
-    this.timer = undefined;
+    this.cancel?.();
+    this.cancel = undefined;
     this.held = [];
   }
 

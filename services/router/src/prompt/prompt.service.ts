@@ -11,7 +11,7 @@ import {
   ToolSchema,
   YardError,
 } from '@yardmaster/contracts';
-import { BUS } from '@yardmaster/service-kit';
+import { BUS, HEALTH, type Health } from '@yardmaster/service-kit';
 import { messageJson, type ToolChoice, type WireMessage, type WireTool } from '@yardmaster/llm-wire';
 import {
   catalogueOf,
@@ -21,10 +21,11 @@ import {
   type ToolView,
   viewOf,
 } from '@yardmaster/tool-render';
+import { Counter } from 'prom-client';
 import { RouterConfig } from '../config.js';
 import type { Candidate, CutWish, Rendered, Renderer } from '../failover/candidate.js';
 import { cutTurns } from './cut-turns.js';
-import { toWireMessages } from './wire-messages.js';
+import { forgedMarks, toWireMessages } from './wire-messages.js';
 import { HistoryCache, type RenderedItem, renderItem, type StoredItem } from './history-cache.js';
 import { HARMONY_CUE, HARMONY_TOKENS, harmonyFront, harmonyItem } from './harmony-prompt.js';
 import { shownItem } from './shown-history.js';
@@ -47,6 +48,7 @@ export interface Prompt {
 @Injectable()
 export class PromptService {
   private readonly cache: HistoryCache;
+  private readonly forged: Counter;
   private tools: KvSnapshot<Tool> | undefined;
   private readonly toolCache = new Map<string, DrawnTools>();
   private toolRevision = -1;
@@ -56,7 +58,13 @@ export class PromptService {
     @Inject(BUS) private readonly bus: Bus,
     private readonly store: ConversationStore,
     private readonly config: RouterConfig,
+    @Inject(HEALTH) { metrics }: Health,
   ) {
+    this.forged = new Counter({
+      name: 'yardmaster_forged_tags_neutralised_total',
+      help: 'Marks of calls, results, reasoning and roles in results of tools, made harmless for text models.',
+      registers: [metrics],
+    });
     this.cache = new HistoryCache(config.prefixCache);
   }
 
@@ -117,6 +125,7 @@ export class PromptService {
     // What the provider does not want (reasoning, for most) is left out here, once, and not at every attempt.
     const wire = (item: ConversationMessage) => {
       const shown = shownItem(item, part.renderer, known);
+      this.forged.inc(forgedMarks(candidate, item));
       if (candidate.family === 'llamacpp-completion') return harmonyItem(shown.item, candidate);
       return toWireMessages(candidate, shown)
         .map((message) => (message.thinking_blocks ? JSON.stringify(message) : messageJson(message, candidate.quirks)))

@@ -1,6 +1,6 @@
 import type { ConversationMessage } from '@yardmaster/contracts';
 import type { ChatMessage } from '@yardmaster/llm-wire';
-import { NativeToolDispatcher, type ProviderMessage, XmlToolDispatcher } from '@yardmaster/tool-calls';
+import { countForged, NativeToolDispatcher, type ProviderMessage, XmlToolDispatcher } from '@yardmaster/tool-calls';
 import type { Candidate } from '../failover/candidate.js';
 import type { ShownItem } from './shown-history.js';
 
@@ -32,6 +32,12 @@ function withThinking(
   if (blocks === undefined || served?.provider !== candidate.provider || served.model !== candidate.model)
     return messages;
   return messages.map((message) => ({ ...message, thinking_blocks: blocks }));
+}
+
+/** How many marks of the protocol in the results of tools were made harmless for a candidate that reads calls in text. */
+export function forgedMarks({ dialect }: Pick<Candidate, 'dialect'>, item: ConversationMessage): number {
+  if (dialect === 'native' || item.type !== 'tool_results') return 0;
+  return item.results.reduce((sum, { content }) => sum + countForged(content), 0);
 }
 
 function withReferences(message: ChatMessage, references: ShownItem['references']): ChatMessage {

@@ -3,6 +3,7 @@ import { createInterface } from 'node:readline/promises';
 import type { Session } from '../connection/session.js';
 import { Terminal } from '../terminal.js';
 import type { OutputForm } from './command.js';
+import { Interrupted } from './interruptions.js';
 import { Output } from './output.js';
 import type { FlagValue, Parsed } from './parse.js';
 import { UsageError } from './usage-error.js';
@@ -93,8 +94,13 @@ export class Invocation {
   async ask(question: string): Promise<string | undefined> {
     if (!this.interactive) return undefined;
     const lines = createInterface({ input: process.stdin, output: process.stderr });
+    const stop = new AbortController();
+    // On a terminal that is being read, Ctrl-C is a key and no signal.
+    lines.once('SIGINT', () => stop.abort());
     try {
-      return (await lines.question(question)).trim();
+      return (await lines.question(question, { signal: stop.signal })).trim();
+    } catch (error) {
+      throw stop.signal.aborted ? new Interrupted('\ninterrupted, nothing was decided') : error;
     } finally {
       lines.close();
     }

@@ -43,6 +43,9 @@ export const approve = (invocation: Invocation) => decide(invocation, 'approve')
 /** `yard approval deny RUN [CALL]` */
 export const deny = (invocation: Invocation) => decide(invocation, 'deny');
 
+/** The hash of no arguments: it can approve nothing. */
+const NO_HASH = '0'.repeat(64);
+
 async function decide(invocation: Invocation, decision: Decision['decision']): Promise<void> {
   const session = await invocation.session();
   const id = await runId(session, invocation.args[0]!);
@@ -50,23 +53,20 @@ async function decide(invocation: Invocation, decision: Decision['decision']): P
   const call = invocation.args[1];
   const waiting = all.filter((approval) => approval.state === 'waiting');
   const candidates = call === undefined ? (waiting.length > 0 ? waiting : all) : all.filter((one) => one.call === call);
-  if (candidates.length === 0)
-    throw new NothingFound(
-      call === undefined
-        ? `no call of run ${id} waits for an approval`
-        : `run ${id} has no call "${call.slice(0, 60)}" that asks for approval; see: yard approval list ${id}`,
-    );
+  if (candidates.length === 0 && call === undefined)
+    throw new NothingFound(`no call of run ${id} waits for an approval`);
   if (candidates.length > 1)
     throw new UsageError(
       `${candidates.length} calls wait; name one:`,
       candidates.map((one) => `${one.call}  ${one.tool} ${JSON.stringify(one.arguments).slice(0, 100)}`),
     );
-  const [approval] = candidates as [Approval];
+  // A call that the run has left behind is not listed any more; the API still knows who decided on it, and says so.
+  const [approval] = candidates as [Approval?];
   const remember = invocation.text('remember') as Decision['remember'];
   const reason = invocation.text('reason');
-  const decided = await session.api.runs.decide(id, approval.call, {
+  const decided = await session.api.runs.decide(id, approval?.call ?? call!, {
     decision,
-    args_hash: approval.args_hash,
+    args_hash: approval?.args_hash ?? NO_HASH,
     ...(reason === undefined ? {} : { reason }),
     ...(remember === undefined ? {} : { remember }),
   });

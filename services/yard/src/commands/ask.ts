@@ -1,6 +1,7 @@
 import { type Approval, isTerminal, type Run, type StartRunRequest } from '@yardmaster/client';
 import type { Invocation } from '../cli/invocation.js';
 import { readStdin } from '../cli/invocation.js';
+import { Interrupted } from '../cli/interruptions.js';
 import { UsageError } from '../cli/usage-error.js';
 import type { Session } from '../connection/session.js';
 import { EXIT } from '../exit-codes.js';
@@ -97,8 +98,13 @@ async function decideOn(
   terminal.line(`${terminal.bold(approval.tool)} (effect: ${approval.effect}) wants to run with:`);
   terminal.line(printable(JSON.stringify(approval.arguments, null, 2)));
   if (approval.reason) terminal.line(`asked because: ${printable(approval.reason)}`);
-  const yes = /^y(es)?$/i.test((await invocation.ask('Let it run? [y/N] ')) ?? '');
-  const reason = yes ? undefined : await invocation.ask('Why not (the model reads it)? ');
+  const ask = (question: string) =>
+    invocation.ask(question).catch((error: unknown) => {
+      if (!(error instanceof Interrupted)) throw error;
+      throw new Interrupted(`\ndetached, the run goes on and waits for the decision: yard approval list ${run}`);
+    });
+  const yes = /^y(es)?$/i.test((await ask('Let it run? [y/N] ')) ?? '');
+  const reason = yes ? undefined : await ask('Why not (the model reads it)? ');
   await session.api.runs.decide(run, approval.call, {
     decision: yes ? 'approve' : 'deny',
     args_hash: approval.args_hash,

@@ -10,7 +10,9 @@ import { conversationId, runId } from './find.js';
 import { detachable, follow, showResult } from './follow.js';
 import { collect, wantedItems } from './list-pages.js';
 
-const cost = (run: Run) => (run.usage.total_tokens === 0 ? undefined : run.usage.cost_usd.toFixed(4));
+/** A model without a price costs nobody knows what, which is not nothing. */
+const cost = (run: Run) =>
+  run.usage.cost_usd > 0 ? run.usage.cost_usd.toFixed(4) : run.usage.total_tokens > 0 ? 'unknown' : undefined;
 const took = (run: Run) =>
   run.started_at === null
     ? undefined
@@ -77,10 +79,10 @@ interface Attempt {
   provider?: string;
   model?: string;
   key?: string;
+  class?: string;
+  reason?: string;
   status?: number;
-  outcome?: string;
-  duration_ms?: number;
-  wait_ms?: number;
+  ms?: number;
 }
 
 /** The cause first, then what was tried, then the rest. */
@@ -100,10 +102,10 @@ function describe(run: Run): string {
             { name: 'provider', of: (attempt) => attempt.provider },
             { name: 'model', of: (attempt) => attempt.model },
             { name: 'key', of: (attempt) => attempt.key },
-            { name: 'status', of: (attempt) => attempt.status },
-            { name: 'outcome', of: (attempt) => attempt.outcome },
-            { name: 'ms', of: (attempt) => attempt.duration_ms },
-            { name: 'wait ms', of: (attempt) => attempt.wait_ms },
+            { name: 'status', of: (attempt) => attempt.status || undefined },
+            { name: 'what', of: (attempt) => attempt.reason },
+            { name: 'then', of: (attempt) => attempt.class },
+            { name: 'ms', of: (attempt) => attempt.ms },
           ],
           false,
         )}\n`,
@@ -120,7 +122,7 @@ function describe(run: Run): string {
         'tokens',
         `${run.usage.total_tokens} (${run.usage.prompt_tokens} in, ${run.usage.cached_tokens} of them cached, ${run.usage.completion_tokens} out)`,
       ],
-      ['cost', cost(run) === undefined ? undefined : `${cost(run)} USD`],
+      ['cost', run.usage.cost_usd > 0 ? `${cost(run)} USD` : cost(run)],
       ['created', run.created_at === null ? undefined : `${run.created_at} (${ago(run.created_at)})`],
       ['took', took(run)],
       ['metadata', Object.keys(run.metadata).length === 0 ? undefined : JSON.stringify(run.metadata)],

@@ -1,16 +1,20 @@
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Bus, ensureTopology } from '@yardmaster/bus';
 import { connectRedis, loadFunctions } from '@yardmaster/conversation';
 import {
+  type ApiKeyEntry,
   apiKeyEntryName,
   BUCKETS,
   BUILT_IN_EXECUTORS,
   mintApiKey,
+  parseApiKey,
   redisUsers,
   ROLES,
+  type TenantId,
   tenantId,
+  YardError,
 } from '@yardmaster/contracts';
 import { natsConfig, natsTable, redisAcl } from '@yardmaster/local-stack';
 import type { Invocation } from '../cli/invocation.js';
@@ -20,29 +24,62 @@ import { EXIT } from '../exit-codes.js';
 const kindsOf = (text: string | undefined) =>
   text === undefined ? [...BUILT_IN_EXECUTORS] : text.split(',').filter((kind) => kind !== '');
 
-/** `DIR/nats.conf`, `DIR/users.acl`, `DIR/secrets/{nats,redis}-<login>`; passwords that are there stay. */
-export async function files(invocation: Invocation): Promise<void> {
-  const out = invocation.text('out');
+/** The login with which clustered NATS servers find each other; it is no client's. */
+const ROUTES_USER = 'routes';
+
+/**
+ * `DIR/nats.conf`, `DIR/users.acl`, `DIR/secrets/{nats,redis}-<login>`; passwords that are there stay.
+ * With `--secrets` they are only read, and one that is missing is an error: a cluster brings them in a Secret.
+ */
+export async function files(invocation: Invocation): Promise<number> {
+  const [out, only, routes] = [invocation.text('out'), invocation.text('only'), invocation.text('routes')];
   if (out === undefined) throw new UsageError('setup files needs --out DIR');
-  const secrets = join(out, 'secrets');
-  mkdirSync(secrets, { recursive: true });
+  if (only !== undefined && only !== 'nats' && only !== 'redis')
+    throw new UsageError('setup files: --only must be nats or redis');
+  const given = invocation.text('secrets');
+  const secrets = given ?? join(out, 'secrets');
+  mkdirSync(given === undefined ? secrets : out, { recursive: true });
+  const missing: string[] = [];
   const password = (server: string) => (user: string) => {
     const file = join(secrets, `${server}-${user}`);
-    if (!existsSync(file)) writeFileSync(file, randomBytes(24).toString('base64url'), { mode: 0o644 });
+    if (!existsSync(file)) {
+      if (given !== undefined) {
+        missing.push(`${server}-${user}`);
+        return '';
+      }
+      writeFileSync(file, randomBytes(24).toString('base64url'), { mode: 0o644 });
+    }
     return readFileSync(file, 'utf8').trim();
   };
-  const table = natsTable(kindsOf(invocation.text('executors')));
-  writeFileSync(
-    join(out, 'nats.conf'),
-    natsConfig({
-      listen: invocation.text('listen') ?? '0.0.0.0:4222',
-      serverName: 'yardmaster',
-      storeDir: invocation.text('store-dir') ?? '/data',
-      accounts: { table, passwordOf: password('nats') },
-    }),
-  );
-  writeFileSync(join(out, 'users.acl'), redisAcl(redisUsers(), password('redis')));
-  process.stderr.write(`wrote nats.conf, users.acl and secrets/ in ${out}\n`);
+  const written = new Map<string, string>();
+  if (only !== 'redis') {
+    const passwordOf = password('nats');
+    written.set(
+      'nats.conf',
+      natsConfig({
+        listen: invocation.text('listen') ?? '0.0.0.0:4222',
+        serverName: 'yardmaster',
+        storeDir: invocation.text('store-dir') ?? '/data',
+        accounts: { table: natsTable(kindsOf(invocation.text('executors'))), passwordOf },
+      }),
+    );
+    if (routes !== undefined) written.set('routes.conf', routesConfig(routes.split(','), passwordOf(ROUTES_USER)));
+  }
+  if (only !== 'nats') written.set('users.acl', redisAcl(redisUsers(), password('redis')));
+  if (missing.length > 0) {
+    process.stderr.write(`setup files: there is no password in ${secrets} for: ${missing.join(', ')}\n`);
+    return EXIT.notFound;
+  }
+  for (const [name, text] of written) writeFileSync(join(out, name), text);
+  process.stderr.write(`wrote ${[...written.keys()].join(', ')} in ${out}\n`);
+  return EXIT.ok;
+}
+
+/** What a server's `cluster` block includes: where the others are (`host:port`) and how they prove themselves. */
+function routesConfig(hosts: readonly string[], password: string): string {
+  const login = `${ROUTES_USER}:${encodeURIComponent(password)}`;
+  const routes = hosts.map((host) => `nats-route://${login}@${host}`);
+  return `routes: ${JSON.stringify(routes)}\nauthorization: ${JSON.stringify({ user: ROUTES_USER, password })}\n`;
 }
 
 /** Needs YM_NATS_URL, YM_NATS_PASSWORD_FILE (login `setup`), YM_REDIS_URL, YM_REDIS_PASSWORD_FILE (login `bootstrap`). */
@@ -80,6 +117,12 @@ export async function bootstrap(invocation: Invocation): Promise<number> {
       writeFileSync(keyFile, `${key}\n`, { mode: 0o600 });
       process.stderr.write(`wrote a key of tenant ${tenant} to ${keyFile}\n`);
     }
+    const importFrom = invocation.text('import-key');
+    if (importFrom !== undefined) {
+      const { tenant, entry } = await importedKey(readFileSync(importFrom, 'utf8').trim());
+      await bus.kv(BUCKETS.tenants).put(apiKeyEntryName(tenant, entry.id), JSON.stringify(entry));
+      process.stderr.write(`key ${entry.id} of tenant ${tenant} may be used\n`);
+    }
     const redisSecret = secret(redisPassword);
     const redis = connectRedis({
       url: redisUrl,
@@ -95,4 +138,25 @@ export async function bootstrap(invocation: Invocation): Promise<number> {
   } finally {
     await bus.close();
   }
+}
+
+/** The entry of a key that somebody else made, in the form `ym_<tenant>_<id>_<64 hex digits>`. Throws INVALID. */
+async function importedKey(key: string): Promise<{ tenant: TenantId; entry: ApiKeyEntry }> {
+  const parts = parseApiKey(key);
+  if (parts === undefined)
+    throw new YardError(
+      'INVALID',
+      'YM-SETUP-KEY',
+      'The key of --import-key must have the form ym_<tenant>_<id of 8 to 32 letters and digits>_<64 hex digits>.',
+    );
+  return {
+    tenant: parts.tenant,
+    entry: {
+      id: parts.id,
+      name: 'imported at set-up',
+      hash: createHash('sha256').update(parts.secret).digest('hex'),
+      roles: [...ROLES],
+      created_ms: Date.now(),
+    },
+  };
 }

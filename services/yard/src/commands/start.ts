@@ -45,7 +45,6 @@ export async function start(invocation: Invocation): Promise<number> {
   process.on('SIGINT', onSignal);
   process.on('SIGTERM', onSignal);
   try {
-    terminal.line(terminal.bold('Yardmaster'));
     running = await bringUp({
       config: invocation.text('config'),
       // The task that is made to fail is a model of the demo server.

@@ -13,6 +13,7 @@ import {
 } from '@yardmaster/contracts';
 import { type NatsServer, natsTable, type RedisServer, startNats, startRedis } from '@yardmaster/local-stack';
 import { LAST_STACK, type LastStack, serviceEntry, type StackFile, stateFolder } from './checkout.js';
+import { declaredExecutors } from './declared-executors.js';
 import type { FoundModel } from './model-search.js';
 import { type ReadyLine, ServiceProcess } from './service-process.js';
 
@@ -80,7 +81,8 @@ export class LocalStack {
     for (const folder of ['data', 'logs', 'secrets', 'workspaces'])
       mkdirSync(join(state, folder), { recursive: true, mode: 0o700 });
     rmSync(join(state, LAST_STACK), { force: true });
-    const kinds = options.executors ?? BUILT_IN_EXECUTORS;
+    const declared = declaredExecutors(options.model.yaml);
+    const kinds = [...new Set([...(options.executors ?? BUILT_IN_EXECUTORS), ...declared])];
     const began = performance.now();
     const [nats, redis] = await Promise.all([
       startNats({ accounts: natsTable(kinds), dir: join(state, 'data', 'nats') }),
@@ -135,6 +137,8 @@ export class LocalStack {
     } finally {
       await bus.close();
     }
+    // Those that others run find their password here.
+    for (const kind of kinds) this.secretFile(`nats-executor-${kind}`, this.nats.login(`executor-${kind}`).pass);
     await this.loadFunctions();
     writeFileSync(join(this.state, 'config.yaml'), this.options.model.yaml, { mode: 0o600 });
   }

@@ -33,6 +33,7 @@ export class ServiceProcess {
   private stopping = false;
   private waitMs = FIRST_WAIT_MS;
   private again: NodeJS.Timeout | undefined;
+  private patience: NodeJS.Timeout | undefined;
   private lastWords: string[] = [];
   ready: ReadyLine | undefined;
 
@@ -47,7 +48,7 @@ export class ServiceProcess {
   /** Starts it and resolves when it is ready; rejects with its last words when it ends before, or takes too long. */
   start(timeoutMs: number): Promise<ReadyLine> {
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(
+      this.patience = setTimeout(
         () =>
           reject(
             new Error(`${this.options.name} was not ready after ${timeoutMs / 1000} s (log: ${this.options.log})`),
@@ -56,11 +57,11 @@ export class ServiceProcess {
       );
       this.launch(
         (line) => {
-          clearTimeout(timer);
+          clearTimeout(this.patience);
           resolve(line);
         },
         (exit) => {
-          clearTimeout(timer);
+          clearTimeout(this.patience);
           reject(new Error(`${this.options.name} ended (${exit}): ${this.lastWords.slice(-5).join('\n')}`));
         },
       );
@@ -131,6 +132,7 @@ export class ServiceProcess {
   private async end(graceMs: number): Promise<void> {
     this.stopping = true;
     clearTimeout(this.again);
+    clearTimeout(this.patience);
     const { child } = this;
     if (child?.pid !== undefined && child.exitCode === null && child.signalCode === null) {
       const gone = new Promise<void>((resolve) => child.once('exit', () => resolve()));

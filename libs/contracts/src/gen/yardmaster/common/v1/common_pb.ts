@@ -10,7 +10,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file yardmaster/common/v1/common.proto.
  */
 export const file_yardmaster_common_v1_common: GenFile = /*@__PURE__*/
-  fileDesc("CiF5YXJkbWFzdGVyL2NvbW1vbi92MS9jb21tb24ucHJvdG8SFHlhcmRtYXN0ZXIuY29tbW9uLnYxImMKBUVycm9yEg0KBWNsYXNzGAEgASgJEgwKBGNvZGUYAiABKAkSDwoHbWVzc2FnZRgDIAEoCRIWCg5yZXRyeV9hZnRlcl9tcxgEIAEoDRIUCgxkZXRhaWxzX2pzb24YBSABKAkifQoLU3RyZWFtRnJhbWUSCQoBbhgBIAEoDRIOCgRkYXRhGAIgASgMSAASDgoEYmVhdBgDIAEoCEgAEg0KA2VuZBgEIAEoCEgAEiwKBWVycm9yGAUgASgLMhsueWFyZG1hc3Rlci5jb21tb24udjEuRXJyb3JIAEIGCgRraW5kIh8KDVN0cmVhbUNvbnRyb2wSDgoGY2FuY2VsGAEgASgIIgcKBUVtcHR5YgZwcm90bzM");
+  fileDesc("CiF5YXJkbWFzdGVyL2NvbW1vbi92MS9jb21tb24ucHJvdG8SFHlhcmRtYXN0ZXIuY29tbW9uLnYxImMKBUVycm9yEg0KBWNsYXNzGAEgASgJEgwKBGNvZGUYAiABKAkSDwoHbWVzc2FnZRgDIAEoCRIWCg5yZXRyeV9hZnRlcl9tcxgEIAEoDRIUCgxkZXRhaWxzX2pzb24YBSABKAkifQoLU3RyZWFtRnJhbWUSCQoBbhgBIAEoDRIOCgRkYXRhGAIgASgMSAASDgoEYmVhdBgDIAEoCEgAEg0KA2VuZBgEIAEoCEgAEiwKBWVycm9yGAUgASgLMhsueWFyZG1hc3Rlci5jb21tb24udjEuRXJyb3JIAEIGCgRraW5kIh8KDVN0cmVhbUNvbnRyb2wSDgoGY2FuY2VsGAEgASgIIgcKBUVtcHR5IsQBCgtBdWRpdFJlY29yZBINCgVhdF9tcxgBIAEoAxIOCgZhY3Rpb24YAiABKAkSDQoFYWN0b3IYAyABKAkSDwoHb3V0Y29tZRgEIAEoCRIOCgZyZWFzb24YBSABKAkSDgoGcnVuX2lkGAYgASgJEg8KB2NhbGxfaWQYByABKAkSDAoEdG9vbBgIIAEoCRIRCgl0b29sX2hhc2gYCSABKAkSEQoJYXJnc19oYXNoGAogASgJEhEKCWRhdGFfanNvbhgLIAEoCWIGcHJvdG8z");
 
 /**
  * An error as it crosses a process boundary.
@@ -144,4 +144,83 @@ export type Empty = Message<"yardmaster.common.v1.Empty"> & {
  */
 export const EmptySchema: GenMessage<Empty> = /*@__PURE__*/
   messageDesc(file_yardmaster_common_v1_common, 3);
+
+/**
+ * One entry of the audit stream (ym.audit.<tenant>): who decided what about whom. Never holds a secret or a result.
+ *
+ * @generated from message yardmaster.common.v1.AuditRecord
+ */
+export type AuditRecord = Message<"yardmaster.common.v1.AuditRecord"> & {
+  /**
+   * @generated from field: int64 at_ms = 1;
+   */
+  atMs: bigint;
+
+  /**
+   * What happened: tool.approval, grant.given, tool.registered, tool.deleted, approvals.changed.
+   *
+   * @generated from field: string action = 2;
+   */
+  action: string;
+
+  /**
+   * Whose doing it was: the id of an API key, policy, or timeout.
+   *
+   * @generated from field: string actor = 3;
+   */
+  actor: string;
+
+  /**
+   * allow, ask, deny, approved, denied or expired; empty where nothing was decided.
+   *
+   * @generated from field: string outcome = 4;
+   */
+  outcome: string;
+
+  /**
+   * @generated from field: string reason = 5;
+   */
+  reason: string;
+
+  /**
+   * @generated from field: string run_id = 6;
+   */
+  runId: string;
+
+  /**
+   * @generated from field: string call_id = 7;
+   */
+  callId: string;
+
+  /**
+   * @generated from field: string tool = 8;
+   */
+  tool: string;
+
+  /**
+   * Hash of the tool's definition at that time.
+   *
+   * @generated from field: string tool_hash = 9;
+   */
+  toolHash: string;
+
+  /**
+   * @generated from field: string args_hash = 10;
+   */
+  argsHash: string;
+
+  /**
+   * More (JSON object), by action.
+   *
+   * @generated from field: string data_json = 11;
+   */
+  dataJson: string;
+};
+
+/**
+ * Describes the message yardmaster.common.v1.AuditRecord.
+ * Use `create(AuditRecordSchema)` to create a new message.
+ */
+export const AuditRecordSchema: GenMessage<AuditRecord> = /*@__PURE__*/
+  messageDesc(file_yardmaster_common_v1_common, 4);
 

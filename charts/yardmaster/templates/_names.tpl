@@ -1,0 +1,133 @@
+{{/* `<release>-<chart>`, or what the values say. Never cut: cutting happens once, with the component's name in it. */}}
+{{- define "yardmaster.base" -}}
+{{- if .Values.fullnameOverride -}}{{ .Values.fullnameOverride | trimSuffix "-" }}
+{{- else -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if contains $name .Release.Name }}{{ .Release.Name }}{{ else }}{{ printf "%s-%s" .Release.Name $name }}{{ end -}}
+{{- end -}}
+{{- end }}
+
+{{/*
+The name of one component's objects. 52 characters at most: a StatefulSet's pods carry its name and ten more characters
+in a label. What is cut off stays in a hash, so that two long releases do not meet.
+(dict "root" $ "component" "api")
+*/}}
+{{- define "yardmaster.name" -}}
+{{- $full := printf "%s-%s" (include "yardmaster.base" .root) .component -}}
+{{- if gt (len $full) 52 -}}
+{{- printf "%s-%s" (trunc 43 $full | trimSuffix "-") (sha256sum $full | trunc 8) -}}
+{{- else -}}{{ $full }}{{- end -}}
+{{- end }}
+
+{{/* The value of app.kubernetes.io/name. */}}
+{{- define "yardmaster.app" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end }}
+
+{{/* What selects the pods of a component; immutable, so there is nothing in it that an upgrade changes. */}}
+{{- define "yardmaster.selector" -}}
+app.kubernetes.io/name: {{ include "yardmaster.app" .root }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{- define "yardmaster.labels" -}}
+{{ include "yardmaster.selector" . }}
+app.kubernetes.io/part-of: yardmaster
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* metadata of an object: (dict "root" $ "component" "api" ["name" "…"] ["annotations" dict]) */}}
+{{- define "yardmaster.metadata" -}}
+metadata:
+  name: {{ default (include "yardmaster.name" .) .name }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "yardmaster.labels" . | nindent 4 }}
+  {{- with .annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end }}
+
+{{/* An image of our own: (dict "root" $ "image" .Values.api.image "service" "api") */}}
+{{- define "yardmaster.image" -}}
+{{- $own := .root.Values.image -}}
+{{- $repository := default (printf "%s%s" $own.repositoryPrefix .service) .image.repository -}}
+{{- include "yardmaster.imageOf" (dict "root" .root "registry" $own.registry "repository" $repository "tag" (default (default .root.Chart.AppVersion $own.tag) .image.tag) "digest" .image.digest) -}}
+{{- end }}
+
+{{/* Any image: (dict "root" $ "registry" "" "repository" "nats" "tag" "…" "digest" "") */}}
+{{- define "yardmaster.imageOf" -}}
+{{- $registry := default .registry .root.Values.global.imageRegistry -}}
+{{- $path := ternary .repository (printf "%s/%s" $registry .repository) (empty $registry) -}}
+{{- if .digest }}{{ $path }}@{{ .digest }}{{ else }}{{ $path }}:{{ .tag }}{{ end -}}
+{{- end }}
+
+{{/* Millions of bytes of a quantity such as 384Mi or 2Gi; 0 for what it cannot read. */}}
+{{- define "yardmaster.mebibytes" -}}
+{{- $text := toString . -}}
+{{- if hasSuffix "Gi" $text }}{{ mulf (trimSuffix "Gi" $text | float64) 1024 | int }}
+{{- else if hasSuffix "Mi" $text }}{{ trimSuffix "Mi" $text | float64 | int }}
+{{- else }}0{{ end -}}
+{{- end }}
+
+{{/* The executors that are on, each with the defaults filled in: JSON of a map. */}}
+{{- define "yardmaster.executors" -}}
+{{- $all := dict -}}
+{{- range $name, $entry := .Values.executors -}}
+{{- $full := mergeOverwrite (deepCopy $.Values.executorDefaults) (deepCopy (default dict $entry)) -}}
+{{- if $full.enabled -}}
+{{- if not $full.kind }}{{ $_ := set $full "kind" $name }}{{ end -}}
+{{- if not $full.runtimeClassName }}{{ $_ := set $full "runtimeClassName" (get (dict "gvisor" "gvisor" "kata" "kata") $full.isolation) }}{{ end -}}
+{{- $_ := set $all $name $full -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $all -}}
+{{- end }}
+
+{{/* The kinds of all executors, sorted, with commas. */}}
+{{- define "yardmaster.kinds" -}}
+{{- $kinds := list -}}
+{{- range include "yardmaster.executors" . | fromJson -}}{{- $kinds = append $kinds .kind -}}{{- end -}}
+{{- join "," (sortAlpha $kinds) -}}
+{{- end }}
+
+{{- define "yardmaster.natsUrl" -}}
+{{- if eq .Values.nats.mode "external" }}{{ .Values.nats.external.url }}
+{{- else }}nats://{{ include "yardmaster.name" (dict "root" . "component" "nats") }}:4222{{ end -}}
+{{- end }}
+
+{{- define "yardmaster.redisUrl" -}}
+{{- if eq .Values.redis.mode "external" }}{{ .Values.redis.external.url }}
+{{- else }}redis://{{ include "yardmaster.name" (dict "root" . "component" "redis") }}:6379{{ end -}}
+{{- end }}
+
+{{- define "yardmaster.natsSecret" -}}
+{{ default (include "yardmaster.name" (dict "root" . "component" "nats-auth")) .Values.nats.auth.existingSecret }}
+{{- end }}
+{{- define "yardmaster.redisSecret" -}}
+{{ default (include "yardmaster.name" (dict "root" . "component" "redis-auth")) .Values.redis.auth.existingSecret }}
+{{- end }}
+{{- define "yardmaster.apiKeySecret" -}}
+{{ default (include "yardmaster.name" (dict "root" . "component" "api-key")) .Values.api.auth.existingSecret }}
+{{- end }}
+{{/* Empty when there are no provider keys at all. */}}
+{{- define "yardmaster.providerSecret" -}}
+{{- if .Values.providerKeys.existingSecret }}{{ .Values.providerKeys.existingSecret }}
+{{- else if .Values.providerKeys.values }}{{ include "yardmaster.name" (dict "root" . "component" "provider-keys") }}{{ end -}}
+{{- end }}
+
+{{/* The volumes of workspaces, each with the defaults filled in: JSON of a map. */}}
+{{- define "yardmaster.workspaces" -}}
+{{- $all := dict -}}
+{{- range $name, $entry := .Values.workspaces -}}
+{{- if not (kindIs "invalid" $entry) }}{{ $_ := set $all $name (mergeOverwrite (deepCopy $.Values.workspaceDefaults) (deepCopy $entry)) }}{{ end -}}
+{{- end -}}
+{{- toJson $all -}}
+{{- end }}

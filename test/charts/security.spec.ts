@@ -1,0 +1,209 @@
+import { describe, expect, test } from 'vitest';
+import { LLAMA, LLAMA_VALUES, PROFILES, render, renderText } from './helm.ts';
+import { type Container, envOf, find, ofKind, type Pod, pods } from './manifest.ts';
+
+const renders = () => [
+  ...PROFILES.map((profile) => ({ name: profile, manifests: render({ profile }) })),
+  { name: 'llama', manifests: render({ chart: LLAMA, values: LLAMA_VALUES }) },
+  { name: 'colocated', manifests: render({ values: { workspaces: { shared: { colocate: true } } } }) },
+  { name: 'mode pod', manifests: render({ values: { executors: { shell: { sandbox: { mode: 'pod' } } } } }) },
+];
+const eachPod = (look: (pod: Pod, name: string) => void) => {
+  for (const { name, manifests } of renders())
+    for (const pod of pods(manifests)) look(pod, `${name}: ${pod.component}`);
+};
+const isRunner = (container: Container) => container.name === 'runner' || container.name.startsWith('runner-');
+
+/** What Pod Security "restricted" has against a pod, each as a line. */
+function againstRestricted({ spec, all }: Pod): string[] {
+  const found: string[] = [];
+  const say = (wrong: unknown, text: string) => void (wrong && found.push(text));
+  say(spec.hostNetwork || spec.hostPID || spec.hostIPC, 'host namespaces');
+  const kinds = [
+    'emptyDir',
+    'configMap',
+    'secret',
+    'persistentVolumeClaim',
+    'projected',
+    'downwardAPI',
+    'csi',
+    'ephemeral',
+  ];
+  for (const { name, ...source } of spec.volumes ?? [])
+    say(!Object.keys(source).every((kind) => kinds.includes(kind)), `volume ${name}`);
+  for (const { name, securityContext: own = {}, ports = [] } of all) {
+    const seccomp = own.seccompProfile?.type ?? spec.securityContext?.seccompProfile?.type;
+    say(!['RuntimeDefault', 'Localhost'].includes(seccomp), `${name}: seccompProfile`);
+    say((own.runAsNonRoot ?? spec.securityContext?.runAsNonRoot) !== true, `${name}: runAsNonRoot`);
+    say((own.runAsUser ?? spec.securityContext?.runAsUser) === 0, `${name}: runAsUser`);
+    say(own.allowPrivilegeEscalation !== false, `${name}: allowPrivilegeEscalation`);
+    say(own.privileged === true, `${name}: privileged`);
+    say(JSON.stringify(own.capabilities) !== '{"drop":["ALL"]}', `${name}: capabilities`);
+    say(own.procMount !== undefined && own.procMount !== 'Default', `${name}: procMount`);
+    say(own.appArmorProfile?.type === 'Unconfined', `${name}: appArmorProfile`);
+    say(
+      ports.some((port) => 'hostPort' in port),
+      `${name}: hostPort`,
+    );
+  }
+  return found;
+}
+
+test('every pod is "restricted" but the runner that makes sandboxes, in the fields that it needs and no other', () => {
+  eachPod((pod, name) => {
+    const runners = pod.containers.filter(isRunner).filter((one) => envOf(one)['YM_EXECUTOR_SHELL_MODE'] !== 'pod');
+    const allowed = runners.flatMap((one) => [`${one.name}: procMount`, `${one.name}: appArmorProfile`]);
+    expect(againstRestricted(pod), name).toEqual(allowed);
+    expect(pod.spec.hostUsers, name).toBe(runners.length > 0 ? false : undefined);
+  });
+});
+
+test('the exception is empty where no such runner is', () => {
+  for (const values of [
+    { executors: { shell: { sandbox: { mode: 'pod' } } } },
+    { executors: { shell: { enabled: false } } },
+  ])
+    for (const pod of pods(render({ values }))) expect(againstRestricted(pod), pod.component).toEqual([]);
+});
+
+test('the checker of "restricted" proves itself', () => {
+  const pod = structuredClone(pods(render())[0]!);
+  pod.spec.hostPID = true;
+  pod.spec.volumes.push({ name: 'bad', hostPath: { path: '/' } });
+  pod.all[0]!.securityContext = { privileged: true };
+  expect(againstRestricted(pod)).toEqual(
+    expect.arrayContaining([
+      'host namespaces',
+      'volume bad',
+      `${pod.all[0]!.name}: privileged`,
+      `${pod.all[0]!.name}: capabilities`,
+    ]),
+  );
+});
+
+test('root file systems are read-only; what is written to has a limit of its own', () => {
+  eachPod(({ spec, all }, name) => {
+    const volumes = new Map<string, any>((spec.volumes ?? []).map((one: { name: string }) => [one.name, one])); // eslint-disable-line @typescript-eslint/no-explicit-any
+    for (const container of all) {
+      expect(container.securityContext.readOnlyRootFilesystem, `${name}/${container.name}`).toBe(true);
+      const tmp = container.volumeMounts?.find(({ mountPath }) => mountPath === '/tmp');
+      expect(volumes.get(tmp?.name ?? '')?.emptyDir?.sizeLimit, `${name}/${container.name} /tmp`).toBeTruthy();
+    }
+    for (const volume of volumes.values())
+      if (volume.emptyDir) expect(volume.emptyDir.sizeLimit, `${name}: ${volume.name}`).toBeTruthy();
+  });
+});
+
+test('no pod has a token, and each has an account of its own', () => {
+  for (const { name, manifests } of renders()) {
+    for (const account of ofKind(manifests, 'ServiceAccount'))
+      expect(account.automountServiceAccountToken, name).toBe(false);
+    const seen = new Map<string, string>();
+    for (const { spec, component } of pods(manifests)) {
+      expect(spec.automountServiceAccountToken).toBe(false);
+      expect(spec.serviceAccountName).toMatch(/./);
+      expect(spec.serviceAccountName).not.toBe('default');
+      expect(seen.get(spec.serviceAccountName) ?? component).toBe(component);
+      seen.set(spec.serviceAccountName, component);
+      expect(spec.enableServiceLinks, component).toBe(false);
+    }
+  }
+});
+
+test('nothing may use the Kubernetes API: there are no roles', () => {
+  for (const { manifests } of renders())
+    expect(ofKind(manifests, 'Role', 'ClusterRole', 'RoleBinding', 'ClusterRoleBinding')).toEqual([]);
+});
+
+describe('secrets', () => {
+  const SECRETS = {
+    nats: { auth: { existingSecret: 'my-nats' } },
+    redis: { auth: { existingSecret: 'my-redis' } },
+    api: { auth: { existingSecret: 'my-key' } },
+    providerKeys: { existingSecret: 'my-providers' },
+    llama: { enabled: true, model: { existingClaim: 'c' }, apiKey: { existingSecret: 'my-llama' } },
+  };
+
+  test('with every existingSecret there is no Secret in the render', () => {
+    expect(ofKind(render({ values: SECRETS }), 'Secret')).toEqual([]);
+  });
+
+  test.each(Object.keys(SECRETS))('existingSecret of %s puts its name in place of a generated Secret', (key) => {
+    const rest = { llama: { enabled: true, model: { existingClaim: 'c' } }, providerKeys: { values: { KEY: 'x' } } };
+    const own = SECRETS[key as keyof typeof SECRETS];
+    const before = ofKind(render({ values: rest }), 'Secret').length;
+    const manifests = render({ values: { ...rest, [key]: own } });
+    expect(ofKind(manifests, 'Secret').length).toBe(before - 1);
+    expect(JSON.stringify(pods(manifests).map(({ spec }) => spec))).toContain(
+      `my-${{ nats: 'nats', redis: 'redis', api: 'key', providerKeys: 'providers', llama: 'llama' }[key]}`,
+    );
+  });
+
+  test('a key in the values is in its Secret and nowhere else', () => {
+    const text = renderText({
+      values: { providerKeys: { values: { ANTHROPIC_API_KEY: 'sk-very-secret' }, env: ['ANTHROPIC_API_KEY'] } },
+    });
+    expect(text).not.toContain('sk-very-secret');
+    expect(text.split(Buffer.from('sk-very-secret').toString('base64')).length).toBe(2);
+  });
+
+  test('credentials are files or secretKeyRefs, never arguments', () => {
+    for (const { manifests } of renders())
+      for (const { all } of pods(manifests))
+        for (const container of all) {
+          expect(JSON.stringify([container.command, container.args])).not.toMatch(/password|--api-key"|LLAMA_API_KEY/i);
+          for (const { name, value } of container.env ?? [])
+            if (/PASSWORD|TOKEN|SECRET|API_KEY/.test(name) && value !== undefined)
+              expect(value, name).toMatch(/^\/run\//);
+        }
+  });
+
+  test('an executor sees its own password alone, its runner none', () => {
+    const pod = pods(render()).find(({ component }) => component === 'executor-shell')!;
+    const items = pod.spec.volumes.filter((one: any) => one.secret); // eslint-disable-line @typescript-eslint/no-explicit-any
+    expect(items.map((one: any) => one.secret.items)).toEqual([[{ key: 'nats-executor-shell', path: 'password' }]]); // eslint-disable-line @typescript-eslint/no-explicit-any
+    const runner = pod.containers.find(isRunner)!;
+    expect(runner.volumeMounts!.map(({ mountPath }) => mountPath)).not.toContain('/run/yardmaster/nats');
+    expect(Object.keys(envOf(runner)).filter((name) => !/^YM_(EXECUTOR_SHELL_|WORKSPACES)/.test(name))).toEqual([]);
+  });
+
+  test('what a user sets for an executor reaches its runner only where it is a setting of it', () => {
+    const env = { OTHER: 'x', YM_EXECUTOR_SHELL_PIDS: '99' };
+    const runner = pods(render({ values: { executors: { shell: { env } } } }))
+      .find(({ component }) => component === 'executor-shell')!
+      .containers.find(isRunner)!;
+    expect(envOf(runner)).toMatchObject({ YM_EXECUTOR_SHELL_PIDS: '99' });
+    expect(envOf(runner)).not.toHaveProperty('OTHER');
+  });
+});
+
+describe('images', () => {
+  test('every image has a tag that does not move to "latest"; our own is the appVersion', () => {
+    eachPod(({ all }, name) => {
+      for (const { image } of all) expect(image, name).toMatch(/[:@](?!latest$)[\w.:-]+$/);
+    });
+    expect(find(render(), 'Deployment', 'router').spec.template.spec.containers[0].image).toBe(
+      'yardmaster/router:0.1.0',
+    );
+  });
+
+  test('a digest wins, and a global registry and pull secrets reach every pod', () => {
+    const digest = `sha256:${'0'.repeat(64)}`;
+    const manifests = render({
+      values: {
+        global: { imageRegistry: 'mirror.example.com', imagePullSecrets: ['pull'] },
+        nats: { image: { digest } },
+        executors: { python: { image: { repository: 'team/python', tag: '3' } } },
+        llama: { enabled: true, model: LLAMA_VALUES.model },
+      },
+    });
+    const all = pods(manifests);
+    for (const { component, all: containers, spec } of all) {
+      for (const { image } of containers) expect(image, component).toMatch(/^mirror\.example\.com\//);
+      expect(spec.imagePullSecrets, component).toEqual([{ name: 'pull' }]);
+    }
+    expect(all.find(({ component }) => component === 'nats')!.containers[0]!.image).toBe(
+      `mirror.example.com/nats@${digest}`,
+    );
+  });
+});

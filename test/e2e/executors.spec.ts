@@ -1,0 +1,114 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { type Stack, startStack } from './harness.js';
+
+const EXAMPLES = fileURLToPath(new URL('../../examples/', import.meta.url));
+let yard: Stack;
+const running: ChildProcess[] = [];
+
+/** Starts an example as its README says; resolves when it says that it is ready. */
+async function startExample(command: string, args: string[], kind: string): Promise<ChildProcess> {
+  const child = spawn(command, args, {
+    env: {
+      PATH: process.env['PATH'],
+      YM_NATS_URL: yard.stack.nats.url,
+      YM_NATS_PASSWORD_FILE: join(yard.stack.state, 'secrets', `nats-executor-${kind}`),
+      YM_EXECUTOR_ACK_WAIT_MS: '2000',
+    },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  running.push(child);
+  const [chunk] = (await Promise.race([once(child.stdout!, 'data'), once(child, 'exit')])) as [unknown];
+  expect(String(chunk)).toBe('ready\n');
+  return child;
+}
+const startTypeScript = () =>
+  startExample(process.execPath, [join(EXAMPLES, 'executor-typescript/executor.ts')], 'crm');
+const startPython = () => startExample('python3', [join(EXAMPLES, 'executor-python/executor.py')], 'weather');
+
+beforeAll(async () => {
+  yard = await startStack(
+    {
+      native: {
+        native: true,
+        // The task is the call.
+        script: ({ messages }) => {
+          const last = messages.at(-1)!;
+          if (last.role === 'tool') return { text: `it says: ${String(last.content)}` };
+          const [, name, args] = /^(\w+) (\{.*\})$/s.exec(String(last.content)) ?? [];
+          return { calls: [{ name: name!, arguments: args! }] };
+        },
+      },
+    },
+    { config: { executors: ['crm', 'weather'] } },
+  );
+  const put = async (name: string, json: Record<string, unknown>) => {
+    const response = await yard.api(`/v1/tools/${name}`, { method: 'PUT', json });
+    expect(response.status, await response.clone().text()).toBe(200);
+  };
+  await put('crm_find', {
+    description: 'Finds a customer by number.',
+    parameters: { type: 'object', properties: { id: { type: 'integer' } }, required: ['id'] },
+    kind: 'crm',
+    effect: 'read',
+    category: 'read',
+  });
+  await put('weather_forecast', {
+    description: 'Tells the weather of a city.',
+    parameters: {
+      type: 'object',
+      properties: { city: { type: 'string' }, days: { type: 'integer' }, think_s: { type: 'integer' } },
+      required: ['city'],
+    },
+    kind: 'weather',
+    effect: 'idempotent',
+    category: 'read',
+    dispatch: { encoding: 'json' },
+  });
+  await Promise.all([startTypeScript(), startPython()]);
+});
+afterAll(async () => {
+  for (const child of running) if (child.exitCode === null) child.kill('SIGKILL');
+  await yard?.stop();
+});
+
+const ask = async (name: string, args: unknown) => {
+  const run = await yard.start({ input: `${name} ${JSON.stringify(args)}` });
+  return yard.settled(run.id);
+};
+
+it('an executor in TypeScript runs the calls of its kind', async () => {
+  expect((await ask('crm_find', { id: 17 })).output).toBe('it says: Customer 17: Ada Lovelace');
+  expect((await ask('crm_find', { id: 4 })).output).toContain('There is no customer 4.');
+});
+
+it('an executor in Python’s standard library does the same over JSON', async () => {
+  expect((await ask('weather_forecast', { city: 'Zürich' })).output).toBe('it says: Zürich: sun for 1 day');
+  expect((await ask('weather_forecast', { city: 'Oslo', days: '3' })).output).toBe('it says: Oslo: sun for 3 days');
+});
+
+it('a call that takes longer than the queue’s patience is kept alive', async () => {
+  expect((await ask('weather_forecast', { city: 'Lima', think_s: 4 })).output).toBe('it says: Lima: sun for 1 day');
+}, 30_000);
+
+it('a cancel reaches it', async () => {
+  const run = await yard.start({ input: `weather_forecast ${JSON.stringify({ city: 'Rome', think_s: 60 })}` });
+  const requested = async () => (await yard.events(run.id)).some(({ type }) => type === 'tool.requested');
+  await expect.poll(requested, { timeout: 10_000 }).toBe(true);
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  expect((await yard.api(`/v1/runs/${run.id}/cancel`, { json: {} })).status).toBe(202);
+  expect((await yard.settled(run.id)).state).toBe('cancelled');
+  // It is free again at once, not after a minute.
+  expect((await ask('weather_forecast', { city: 'Bern' })).output).toContain('Bern');
+});
+
+it('a call whose executor died is taken up by the next one', async () => {
+  const run = await yard.start({ input: `weather_forecast ${JSON.stringify({ city: 'Kyiv', think_s: 3 })}` });
+  await new Promise((resolve) => setTimeout(resolve, 1500));
+  running.at(-1)!.kill('SIGKILL');
+  await startPython();
+  expect((await yard.settled(run.id, 40_000)).output).toBe('it says: Kyiv: sun for 1 day');
+}, 60_000);
