@@ -131,13 +131,16 @@ export function serviceUsers(kinds: readonly string[]): NatsUser[] {
       'registry',
       [
         'ym.rpc.router.embed.>',
-        'ym.tool.mcp.>',
+        // It runs the calls of MCP tools itself.
+        ...(kinds.includes('mcp')
+          ? ['ym.res.>', 'ym.claim.>', 'ym.delta.>', ...workOn(toolStream('mcp')), ...readStream(STREAMS.claims.name)]
+          : []),
         ...kvWrite(BUCKETS.tools),
         ...kvWrite(BUCKETS.grants),
         ...kvRead(BUCKETS.tenants),
         ...answers('api', 'dispatcher', 'router'),
       ],
-      ['ym.rpc.registry.>'],
+      ['ym.rpc.registry.>', ...(kinds.includes('mcp') ? ['ym.cancel.>'] : [])],
     ),
     user(
       'fleet',

@@ -40,6 +40,8 @@ export interface ServeToolsOptions {
   pass?: string;
   /** Calls run at once. */
   slots: number;
+  /** For tools that come and go: asked where the list has no tool of a name. */
+  find?: (name: string) => Tool | undefined;
   /** The queue's ack wait in milliseconds, as the topology was set up (30 000). */
   ackWaitMs?: number;
   log?: Log;
@@ -76,6 +78,7 @@ function connectAs({ kind, url, pass, log }: ServeToolsOptions): Promise<Bus> {
 class Executor implements ToolServer {
   readonly bus: Bus;
   readonly #tools: ReadonlyMap<string, Tool>;
+  readonly #find: ServeToolsOptions['find'];
   readonly #log: Log;
   readonly #id = `${hostname()}:${process.pid}:${randomBytes(4).toString('hex')}`;
   readonly #worker: Worker;
@@ -90,11 +93,12 @@ class Executor implements ToolServer {
 
   constructor(
     bus: Bus,
-    { kind, slots, ackWaitMs = 30_000, bus: given, log }: ServeToolsOptions,
+    { kind, slots, ackWaitMs = 30_000, bus: given, log, find }: ServeToolsOptions,
     tools: ReadonlyMap<string, Tool>,
   ) {
     this.bus = bus;
     this.#tools = tools;
+    this.#find = find;
     this.#log = log ?? bus.log;
     this.#ownsBus = given === undefined;
     this.#ackWaitMs = ackWaitMs;
@@ -155,7 +159,7 @@ class Executor implements ToolServer {
       return refuse('The call belongs to another tenant than its queue.');
     if (!matchesArgsHash(call.argumentsJson, call.argsHash))
       return refuse('The arguments are not those that were approved: their hash differs.');
-    const tool = this.#tools.get(call.name);
+    const tool = this.#tools.get(call.name) ?? this.#find?.(call.name);
     if (tool === undefined)
       return refuse(`This executor has no tool "${call.name}". It has: ${[...this.#tools.keys()].join(', ')}.`);
     let args: unknown;
