@@ -15,6 +15,8 @@ export interface CallOutcome {
   durationMs: number;
   verdictJson: string;
   outcomeUnknown: boolean;
+  /** Characters of the output that its executor has cut out. */
+  cutChars?: number;
 }
 
 export interface RoundContext {
@@ -150,6 +152,7 @@ export class ToolRound {
       durationMs: result.durationMs,
       verdictJson: result.verdictJson,
       outcomeUnknown: result.outcomeUnknown,
+      cutChars: Number(result.outputCutChars),
     };
   }
 }
