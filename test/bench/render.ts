@@ -1,5 +1,5 @@
 // How much of a context 200 tools take, how fast and how well they are found, and how still the prefix stands. Tokens
-// are those of o200k. All of it is pure; what the registry does over the bus is measured elsewhere.
+// are those of o200k. Last, what the registry does over the bus.
 import { readFileSync } from 'node:fs';
 import {
   RenderSession,
@@ -9,6 +9,7 @@ import {
   catalogueOf,
   createRenderer,
 } from '@yardmaster/tool-render';
+import { registryRows } from './registry-rows.ts';
 import type { Bench, Row } from './report.ts';
 
 interface SearchFile {
@@ -121,6 +122,8 @@ export const bench: Bench = async function* ({ quick }) {
       if (found !== lookups) throw new Error('a tool is missing');
     }) / 1000;
   yield row('lookup in process', lookups / seconds, '/s', { target: '>= 1,000,000/s', ok: lookups / seconds >= 1e6 });
+
+  yield* registryRows(tools, quick);
 
   for (const [name, spec] of STABLE) {
     const moved = bytesMoved(spec, tools, 1000);

@@ -104,7 +104,8 @@ export const bench: Bench = async function* ({ quick }) {
     };
     const ways = WAYS.filter((way) => way !== 'peer' || peer !== undefined);
     const found = new Map<string, Measured[]>();
-    for (const way of ways) for (const model of MODELS) await measure(way, model, IN_FLIGHT, quick ? 1 : 3);
+    // Until the code that is hot has been compiled: in the first seconds every request costs several times as much.
+    for (const way of ways) for (const model of MODELS) await measure(way, model, IN_FLIGHT, quick ? 3 : 6);
     for (let round = 0; round < rounds; round++)
       for (const model of MODELS)
         for (const way of ways) {
@@ -228,7 +229,7 @@ async function* outage(client: Worker, mock: Worker, spare: Worker): AsyncGenera
 
 /** Resident memory of the router under many slow streams, and whether it grows from request to request. */
 async function* memory(client: Worker, router: number, quick: boolean): AsyncGenerator<Row> {
-  const streams = client.call('nats', { model: 'slow', inFlight: 200, seconds: 0.1 }, 120_000);
+  const streams = client.call('nats', { model: 'slow', inFlight: 200, seconds: 0.1 }, 180_000);
   let most = 0;
   let over = false;
   void streams.finally(() => (over = true)).catch(() => undefined);

@@ -131,13 +131,16 @@ export function serviceUsers(kinds: readonly string[]): NatsUser[] {
       'registry',
       [
         'ym.rpc.router.embed.>',
-        'ym.tool.mcp.>',
+        // It runs the calls of MCP tools itself.
+        ...(kinds.includes('mcp')
+          ? ['ym.res.>', 'ym.claim.>', 'ym.delta.>', ...workOn(toolStream('mcp')), ...readStream(STREAMS.claims.name)]
+          : []),
         ...kvWrite(BUCKETS.tools),
         ...kvWrite(BUCKETS.grants),
         ...kvRead(BUCKETS.tenants),
         ...answers('api', 'dispatcher', 'router'),
       ],
-      ['ym.rpc.registry.>'],
+      ['ym.rpc.registry.>', ...(kinds.includes('mcp') ? ['ym.cancel.>'] : [])],
     ),
     user(
       'fleet',
@@ -178,6 +181,8 @@ export function executorAccount(kind: string): ExecutorAccount {
     { subject: 'ym.res.>' },
     { subject: 'ym.claim.>' },
     { subject: 'ym.delta.>' },
+    // What it gives up of its own queue, and of no other.
+    { subject: `ym.dlq.${stream}.*` },
     { subject: `$JS.API.DIRECT.GET.${STREAMS.claims.name}.>` },
   ];
   return {

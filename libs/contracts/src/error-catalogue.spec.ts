@@ -17,6 +17,14 @@ it('explains every code that the source can throw', () => {
   expect(unexplained, 'add them to libs/contracts/src/error-catalogue.ts').toEqual([]);
 });
 
+it('explains what the file tools refuse, whose codes are made of their reasons', () => {
+  const source = readFileSync(`${ROOT}services/executor-files/src/refusal.ts`, 'utf8');
+  const reasons = [...source.matchAll(/^  ([a-z0-9_]+): '[A-Z_]+',$/gm)].map(([, reason]) => reason!);
+  expect(reasons.length).toBeGreaterThan(10);
+  const codes = reasons.map((reason) => `YM-FILES-${reason.replaceAll('_', '-').toUpperCase()}`);
+  expect(codes.filter((code) => !Object.hasOwn(ERROR_CATALOGUE, code))).toEqual([]);
+});
+
 it('says of each what it means, what to do and who can do it', () => {
   for (const entry of Object.values(ERROR_CATALOGUE)) {
     expect(entry.means).toMatch(/\.$/);

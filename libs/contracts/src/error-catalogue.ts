@@ -530,38 +530,6 @@ export const ERROR_CATALOGUE: Readonly<Record<string, ErrorEntry>> = {
     remedy: 'Report it with the log lines around it.',
     by: 'developers',
   },
-  'YM-WORKSPACE': {
-    class: 'INVALID',
-    means: 'The text is no name of a workspace.',
-    remedy: 'Use 1 to 64 letters, digits, - or _, the first a letter or digit.',
-  },
-  'YM-PATH': {
-    class: 'INVALID',
-    means: 'The path cannot be used: absolute, out of the workspace, or not valid.',
-    remedy: 'Give a path relative to the workspace.',
-  },
-  'YM-PATH-UNKNOWN': {
-    class: 'NOT_FOUND',
-    means: 'There is no such path in the workspace.',
-    remedy: 'List what is there: the tool file_list.',
-  },
-  'YM-FILE': {
-    class: 'INTERNAL',
-    means: 'A file cannot be used; the message has the cause of the operating system.',
-    remedy: 'Check the rights and the disk of YM_WORKSPACES.',
-    by: 'operator',
-  },
-  'YM-FILE-TOO-LARGE': {
-    class: 'INVALID',
-    means: 'The file is larger than the tools read.',
-    remedy: 'Read a part of it with shell tools.',
-  },
-  'YM-DISK-FULL': {
-    class: 'EXHAUSTED',
-    means: 'The disk of the workspaces is full.',
-    remedy: 'Make room on it.',
-    by: 'operator',
-  },
   'YM-SHELL-CONFIG': {
     class: 'INVALID',
     means: 'A setting of the shell executor is missing or wrong.',
@@ -624,6 +592,100 @@ export const ERROR_CATALOGUE: Readonly<Record<string, ErrorEntry>> = {
     class: 'INTERNAL',
     means: 'A fault in the runner of the shell executor.',
     remedy: 'Report it with the log lines around it.',
+  },
+  'YM-FILES-ROOT': {
+    class: 'UNAVAILABLE',
+    means: 'The folder of all workspaces cannot be opened.',
+    remedy: 'Check YM_WORKSPACES of the files executor.',
+  },
+  'YM-FILES-INVALID-INPUT': {
+    class: 'INVALID',
+    means: 'The arguments of a file tool do not fit together.',
+    remedy: 'Change what the message names.',
+  },
+  'YM-FILES-PATH': {
+    class: 'INVALID',
+    means: 'The path cannot be used.',
+    remedy: 'Give a path relative to the workspace.',
+  },
+  'YM-FILES-OUTSIDE': {
+    class: 'DENIED',
+    means: 'The path leads out of the workspace.',
+    remedy: 'Give a path inside it; links that lead out are not followed.',
+    by: 'caller',
+  },
+  'YM-FILES-NOT-FOUND': {
+    class: 'NOT_FOUND',
+    means: 'There is no such file or folder in the workspace.',
+    remedy: 'List what is there: the tool file_list.',
+  },
+  'YM-FILES-EXISTS': {
+    class: 'CONFLICT',
+    means: 'Something is there already.',
+    remedy: 'Take another name, or say that it may be overwritten.',
+  },
+  'YM-FILES-STALE': {
+    class: 'CONFLICT',
+    means: 'The file has changed since it was read.',
+    remedy: 'Read it again, then repeat the change.',
+  },
+  'YM-FILES-UNCLEAR': {
+    class: 'CONFLICT',
+    means: 'The text to replace is not in the file, or is there several times.',
+    remedy: 'Read the file again and give more of the text, or a line_hint.',
+  },
+  'YM-FILES-IS-FOLDER': {
+    class: 'INVALID',
+    means: 'The path is a folder, and a file is needed.',
+    remedy: 'Name a file in it.',
+  },
+  'YM-FILES-NOT-A-FILE': {
+    class: 'INVALID',
+    means: 'The path is neither a file nor a folder (a device, a socket).',
+    remedy: 'Name a file.',
+  },
+  'YM-FILES-BINARY': {
+    class: 'INVALID',
+    means: 'The file is not text.',
+    remedy: 'Look at it with shell tools.',
+  },
+  'YM-FILES-NOT-UTF8': {
+    class: 'INVALID',
+    means: 'The file is text in another encoding than UTF-8.',
+    remedy: 'Convert it with shell tools.',
+  },
+  'YM-FILES-TOO-LARGE': {
+    class: 'INVALID',
+    means: 'The file is larger than the tools take.',
+    remedy: 'Read or change a part of it, or use shell tools.',
+  },
+  'YM-FILES-TOO-DEEP': {
+    class: 'INVALID',
+    means: 'The folders are nested deeper than the tools go.',
+    remedy: 'Name a folder further down.',
+  },
+  'YM-FILES-READ-ONLY': {
+    class: 'DENIED',
+    means: 'The file may not be changed.',
+    remedy: 'Work on a copy, or ask for the right to write.',
+    by: 'operator',
+  },
+  'YM-FILES-QUOTA': {
+    class: 'EXHAUSTED',
+    means: 'The workspace has as much in it as it may.',
+    remedy: 'Delete what is not needed, or raise the quota.',
+  },
+  'YM-FILES-DISK-FULL': {
+    class: 'EXHAUSTED',
+    means: 'The disk of the workspaces is full.',
+    remedy: 'Make room on it.',
+    by: 'operator',
+  },
+  'YM-SETUP-KEY': {
+    class: 'INVALID',
+    means: 'The key that was to be imported does not have the form of a key.',
+    remedy: 'Give a file with a key as yard key create prints it.',
+    by: 'operator',
   },
   state_lost: {
     class: 'CONFLICT',

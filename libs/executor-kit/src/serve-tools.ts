@@ -40,6 +40,8 @@ export interface ServeToolsOptions {
   pass?: string;
   /** Calls run at once. */
   slots: number;
+  /** For tools that come and go: asked where the list has no tool of a name. */
+  find?: (name: string) => Tool | undefined;
   /** The queue's ack wait in milliseconds, as the topology was set up (30 000). */
   ackWaitMs?: number;
   log?: Log;
@@ -76,6 +78,7 @@ function connectAs({ kind, url, pass, log }: ServeToolsOptions): Promise<Bus> {
 class Executor implements ToolServer {
   readonly bus: Bus;
   readonly #tools: ReadonlyMap<string, Tool>;
+  readonly #find: ServeToolsOptions['find'];
   readonly #log: Log;
   readonly #id = `${hostname()}:${process.pid}:${randomBytes(4).toString('hex')}`;
   readonly #worker: Worker;
@@ -90,11 +93,12 @@ class Executor implements ToolServer {
 
   constructor(
     bus: Bus,
-    { kind, slots, ackWaitMs = 30_000, bus: given, log }: ServeToolsOptions,
+    { kind, slots, ackWaitMs = 30_000, bus: given, log, find }: ServeToolsOptions,
     tools: ReadonlyMap<string, Tool>,
   ) {
     this.bus = bus;
     this.#tools = tools;
+    this.#find = find;
     this.#log = log ?? bus.log;
     this.#ownsBus = given === undefined;
     this.#ackWaitMs = ackWaitMs;
@@ -155,9 +159,11 @@ class Executor implements ToolServer {
       return refuse('The call belongs to another tenant than its queue.');
     if (!matchesArgsHash(call.argumentsJson, call.argsHash))
       return refuse('The arguments are not those that were approved: their hash differs.');
-    const tool = this.#tools.get(call.name);
-    if (tool === undefined)
-      return refuse(`This executor has no tool "${call.name}". It has: ${[...this.#tools.keys()].join(', ')}.`);
+    const tool = this.#tools.get(call.name) ?? this.#find?.(call.name);
+    if (tool === undefined) {
+      const text = `This executor has no tool "${call.name}". It has: ${[...this.#tools.keys()].join(', ')}.`;
+      throw new GivenUp('YM-TOOL-UNKNOWN', text, { ok: false, reason: 'refused', output: text });
+    }
     let args: unknown;
     try {
       args = parseExactJson(call.argumentsJson);
@@ -188,7 +194,10 @@ class Executor implements ToolServer {
         { run: call.runId, call: call.callId, tool: call.name, attempts: verdict.attempts },
         'a call was interrupted',
       );
-      return this.#publish(identity, interrupted(effect, verdict.attempts), context.json);
+      const outcome = interrupted(effect, verdict.attempts);
+      // An unsafe call that was interrupted once is an accident; one that outlives no executor is a poisoned message.
+      if (effect !== 'unsafe') throw new GivenUp('YM-CALL-INTERRUPTED', outcome.output, outcome);
+      return this.#publish(identity, outcome, context.json);
     }
     failpoint('executor.claimed');
     const startedAt = performance.now();
@@ -326,12 +335,25 @@ class Executor implements ToolServer {
     return '{"left_out":"too large"}';
   }
 
-  /** This login may not publish dead letters: whoever waits for the call is told instead. */
-  async #bury({ tenant, data, json, reason }: DeadLetter): Promise<void> {
+  /** Whoever waits for the call is told, if it can be read who that is; then the message goes to the dead letters. */
+  async #bury(letter: DeadLetter): Promise<void> {
+    const { tenant, data, json, reason } = letter;
     const identity = identityOf(salvage(data, json), tenant);
-    if (identity === undefined) return; // nobody can be told; the worker has logged it
-    const output = reason.code === 'YM-UNDECODABLE' ? 'The call could not be read by the executor.' : reason.message;
-    await this.#publish(identity, { ok: false, reason: 'failed', output }, json);
+    if (identity !== undefined) {
+      const output = reason.code === 'YM-UNDECODABLE' ? 'The call could not be read by the executor.' : reason.message;
+      const outcome = reason instanceof GivenUp ? reason.outcome : { ok: false, reason: 'failed', output };
+      await this.#publish(identity, outcome, json);
+    }
+    await this.bus.bury(letter);
+  }
+}
+
+/** A call that becomes a dead letter, and what its run is told. */
+class GivenUp extends YardError {
+  readonly outcome: ToolOutcome;
+  constructor(code: string, message: string, outcome: ToolOutcome) {
+    super('INVALID', code, message);
+    this.outcome = outcome;
   }
 }
 

@@ -115,6 +115,27 @@ export const platformConfigSchema = {
         },
       },
     },
+    mcp_servers: {
+      type: 'object',
+      description: 'MCP servers whose tools every tenant sees, as <id>__<tool>.',
+      propertyNames: { pattern: '^[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?$' },
+      additionalProperties: {
+        type: 'object',
+        additionalProperties: false,
+        oneOf: [{ required: ['url'] }, { required: ['command'] }],
+        properties: {
+          url: { type: 'string', pattern: '^https?://', description: 'Streamable HTTP.' },
+          token_env: { type: 'string', description: 'Environment variable with the bearer token.' },
+          token_file: { type: 'string' },
+          command: { type: 'string', minLength: 1, description: 'stdio: started by the registry, with only `env`.' },
+          args: { type: 'array', items: { type: 'string' } },
+          env: { type: 'object', additionalProperties: { type: 'string' } },
+          category: { enum: ['read', 'write', 'execute', 'network'] },
+          trusted: { type: 'boolean', description: 'May its annotations make calls need less approval?' },
+          timeout_s: positive,
+        },
+      },
+    },
     executors: {
       type: 'array',
       description: 'Executor kinds of your own; each gets a queue, an account and a login (local stacks).',

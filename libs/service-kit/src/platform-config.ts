@@ -58,6 +58,19 @@ export interface AgentConfig {
   limits?: { max_iterations?: number; max_tokens?: number; max_cost_usd?: number; timeout_s?: number };
 }
 
+/** An MCP server: `url` for streamable HTTP, `command` for stdio. */
+export interface McpServerConfig {
+  url?: string;
+  token_env?: string;
+  token_file?: string;
+  command?: string;
+  args?: string[];
+  env?: Record<string, string>;
+  category?: 'read' | 'write' | 'execute' | 'network';
+  trusted?: boolean;
+  timeout_s?: number;
+}
+
 export type ApprovalDecision = 'allow' | 'ask' | 'deny';
 
 /** The file of YM_CONFIG: who serves models, in which order, and the agents that callers may name. */
@@ -66,6 +79,7 @@ export interface PlatformConfig {
   routing: RoutingConfig;
   agents: Record<string, AgentConfig>;
   approvals: Partial<Record<'read' | 'write' | 'execute' | 'network', ApprovalDecision>>;
+  mcpServers: Record<string, McpServerConfig>;
   /** Executor kinds that are not Yardmaster's own. */
   executors: string[];
   /** What is wrong but not fatal, such as a chain that names a provider which is not there. */
@@ -98,6 +112,7 @@ export function parsePlatformConfig(text: string, file = 'YM_CONFIG'): PlatformC
     routing: value.routing ?? {},
     agents: value.agents ?? {},
     approvals: value.approvals ?? {},
+    mcpServers: (value as { mcp_servers?: Record<string, McpServerConfig> }).mcp_servers ?? {},
     executors: value.executors ?? [],
     warnings: [],
   };

@@ -1,3 +1,4 @@
+import { validateArguments } from '@yardmaster/tool-schema';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
@@ -10,6 +11,7 @@ import {
   readNativeCalls,
 } from './index.js';
 import { answer, pieces, soup, soupArguments } from './soup.testing.js';
+import { charactersLookedAt } from './work.testing.js';
 
 const RUNS = { numRuns: 3000 };
 const anyTool = { type: 'object' } as const;
@@ -17,10 +19,31 @@ const tools = new ToolSet([
   { name: 'a', parameters: anyTool },
   { name: 'b', parameters: { type: 'object', properties: { k: { type: 'integer' } } } },
 ]);
+const TYPED = {
+  type: 'object',
+  properties: {
+    i: { type: 'integer' },
+    n: { type: 'number', minimum: -1000 },
+    s: { type: 'string' },
+    b: { type: 'boolean' },
+    l: { type: 'array', items: { type: ['integer', 'string'] } },
+    e: { enum: ['red', 'blue'] },
+    u: { anyOf: [{ type: 'object' }, { type: 'null' }] },
+  },
+};
+const typed = new ToolSet([{ name: 'typed', parameters: TYPED }]);
 const everything: ParseOptions = { dialects: ALL_TEXT_DIALECTS, tools };
 
 const render = (name: string, args: unknown) =>
   `<tool_call>\n${JSON.stringify({ name, arguments: args })}\n</tool_call>`;
+/** The same call in several forms that may follow each other in an answer. */
+function written(how: string, args: unknown): string {
+  const json = JSON.stringify({ name: 'a', arguments: args });
+  if (how === 'repaired') return `<tool_call>${json.slice(0, -1)},}</tool_call>`;
+  if (how === 'fenced') return `\`\`\`tool_call\n${json}\n\`\`\``;
+  if (how === 'attribute') return `<invoke name="a">${JSON.stringify(args)}</invoke>`;
+  return render('a', args);
+}
 const made = ({ calls }: ParseResult) => calls.map(({ name, arguments: args }) => ({ name, arguments: args }));
 
 describe('reading calls out of text', () => {
@@ -64,11 +87,14 @@ describe('reading calls out of text', () => {
   });
 
   it('the calls of a cut answer are the first calls of the whole one', () => {
+    const form = fc.tuple(soupArguments(), fc.constantFrom('strict', 'repaired', 'fenced', 'attribute'));
     fc.assert(
-      fc.property(fc.array(soupArguments(), { minLength: 1, maxLength: 3 }), fc.nat(), (list, at) => {
-        const whole = list.map((args) => render('a', args)).join('\nand\n');
+      fc.property(fc.array(form, { minLength: 1, maxLength: 3 }), fc.nat(), (list, at) => {
+        const whole = list.map(([args, how]) => written(how, args)).join('\nand\n');
+        const all = made(parseToolCalls(whole, { tools }));
+        expect(all).toEqual(list.map(([args]) => ({ name: 'a', arguments: args })));
         const cut = made(parseToolCalls(whole.slice(0, at % (whole.length + 1)), { tools }));
-        expect(made(parseToolCalls(whole, { tools })).slice(0, cut.length)).toEqual(cut);
+        expect(all.slice(0, cut.length)).toEqual(cut);
       }),
       RUNS,
     );
@@ -172,14 +198,24 @@ describe('reading calls out of text', () => {
   });
 
   it('coerced arguments fit the schema, and coercing them again changes nothing', () => {
-    const value = fc.oneof(fc.integer().map(String), fc.integer(), fc.constantFrom('1.5', 'x', '', 'true', null, true));
+    const value = fc.oneof(
+      fc.integer().map(String),
+      fc.integer(),
+      fc.double({ noNaN: true, noDefaultInfinity: true }),
+      fc.constantFrom('1.5', 'x', '', 'true', 'False', 'null', '[1]', '{"a":1}', 'RED', null, true, [], ['x'], {}),
+    );
+    const sent = fc.record(
+      { i: value, n: value, s: value, b: value, l: value, e: value, u: value },
+      { requiredKeys: [] },
+    );
     fc.assert(
-      fc.property(value, (k) => {
-        const [call] = parseToolCalls(render('b', { k }), { tools }).calls;
+      fc.property(sent, (args) => {
+        const [call] = parseToolCalls(render('typed', args), { tools: typed }).calls;
         if (!call) return;
-        const given = call.arguments['k'];
-        expect(given === undefined || Number.isInteger(given)).toBe(true);
-        expect(made(parseToolCalls(render('b', call.arguments), { tools }))[0]!.arguments).toEqual(call.arguments);
+        expect(validateArguments(TYPED, call.arguments).ok).toBe(true);
+        expect(made(parseToolCalls(render('typed', call.arguments), { tools: typed }))).toEqual([
+          { name: 'typed', arguments: call.arguments },
+        ]);
       }),
       RUNS,
     );
@@ -210,9 +246,26 @@ describe('hostile answers cost linear work', () => {
     'parameters on one line': '<parameter=k>x</parameter>',
     'strings with quoted calls': '"\\q</tool_call><tool_call>[",',
   };
+  /** Twice the text may cost little more than twice the work; the constant is for what is looked at once. */
+  const doubles = (head: string, unit: string, count: number) => {
+    const work = (times: number) => charactersLookedAt(() => parseToolCalls(head + unit.repeat(times), everything));
+    expect(work(2 * count), JSON.stringify([head, unit])).toBeLessThanOrEqual(2.6 * work(count) + 4096);
+  };
+
+  it('whatever is repeated, twice as much of it takes about twice the work', () => {
+    // The schemas are compiled before anything is counted.
+    parseToolCalls(render('a', {}) + render('b', {}), { tools });
+    const unit = soup(3).filter((text) => text !== '');
+    fc.assert(
+      fc.property(soup(2), unit, (head, repeated) => doubles(head, repeated, Math.ceil(600 / repeated.length))),
+      RUNS,
+    );
+  });
+
   for (const [name, unit] of Object.entries(generators)) {
-    it(`${name} in great number give few errors and no call`, () => {
+    it(`${name} in great number take linear work and give few errors and no call`, () => {
       for (const head of ['', '<tool_call>', '<tool_call>\n<function=a>\n<parameter=k>\n']) {
+        doubles(head, unit, 2000);
         const result = parseToolCalls(head + unit.repeat(20_000), everything);
         expect(result.calls).toEqual([]);
         expect(result.errors.length).toBeLessThanOrEqual(16);

@@ -743,6 +743,10 @@ test('keys are made, listed without their secret, and revoked at once', async ()
 test('bodies that are too large, too deep, compressed or no JSON are refused', async () => {
   const big = await call('POST', '/v1/runs', { input: 'x'.repeat(1_500_000) });
   expect([big.status, big.body.code]).toEqual([413, 'YM-BODY-SIZE']);
+  expect(big.body.detail).toContain('1048576');
+  // Far more than the buffers between client and server hold: the answer must not be lost in a reset.
+  const huge = await call('POST', '/v1/runs', { input: 'x'.repeat(20_000_000) });
+  expect([huge.status, huge.body.code]).toEqual([413, 'YM-BODY-SIZE']);
   const deep = await call('POST', '/v1/runs', undefined, { raw: `{"input":${'['.repeat(100)}${']'.repeat(100)}}` });
   expect([deep.status, deep.body.code]).toEqual([400, 'YM-JSON-DEPTH']);
   const zipped = await call('POST', '/v1/runs', { input: 'x' }, { headers: { 'content-encoding': 'gzip' } });

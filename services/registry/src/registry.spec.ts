@@ -4,9 +4,10 @@ import { fromBinary } from '@bufbuild/protobuf';
 import { Bus, ensureTopology } from '@yardmaster/bus';
 import { BusServer } from '@yardmaster/bus/nest';
 import { BUCKETS, BUILT_IN_TOOLS, Registry, tenantId, ToolSchema, type YardError } from '@yardmaster/contracts';
-import { BUS, createLogger, LOGGER } from '@yardmaster/service-kit';
+import { BUS, createLogger, Health, HEALTH, LOGGER, loadConfig, SERVICE } from '@yardmaster/service-kit';
 import { type Servers, startServers } from '@yardmaster/testkit';
 import { afterAll, beforeAll, expect, it, test } from 'vitest';
+import { RegistryConfig } from './config.js';
 import { RegistryModule } from './registry.module.js';
 
 @Module({})
@@ -21,15 +22,30 @@ const closers: (() => Promise<unknown>)[] = [];
 
 async function startRegistry(): Promise<void> {
   const bus = await Bus.connect({ url: servers.natsUrl, ...servers.nats.login('registry') });
+  const log = createLogger('registry', 'silent');
+  const health = new Health('registry');
   const root: DynamicModule = {
     module: Root,
     global: true,
     imports: [RegistryModule],
     providers: [
       { provide: BUS, useValue: bus },
-      { provide: LOGGER, useValue: createLogger('registry', 'silent') },
+      { provide: LOGGER, useValue: log },
+      { provide: HEALTH, useValue: health },
+      {
+        provide: SERVICE,
+        useValue: {
+          name: 'registry',
+          instance: 'test',
+          config: loadConfig(RegistryConfig, {}),
+          log,
+          health,
+          bus,
+          onClose() {},
+        },
+      },
     ],
-    exports: [BUS, LOGGER],
+    exports: [BUS, LOGGER, HEALTH, SERVICE],
   };
   const app = await NestFactory.createMicroservice(root, { logger: false, strategy: new BusServer(bus) });
   await app.listen();

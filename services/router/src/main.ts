@@ -1,7 +1,8 @@
 import { startService } from '@yardmaster/service-kit';
 import { RouterConfig } from './config.js';
+import { boundNewSpace, boundOldSpaceGrowth } from './heap-bounds.js';
 import { RouterModule } from './router.module.js';
-import { boundYoungGeneration } from './young-generation.js';
 
-boundYoungGeneration(16 * 1024 * 1024);
+boundNewSpace(16 * 1024 * 1024);
+boundOldSpaceGrowth(40);
 await startService({ name: 'router', config: RouterConfig, module: RouterModule });

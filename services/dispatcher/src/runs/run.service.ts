@@ -197,6 +197,8 @@ export class RunService {
         );
         throw new Abandon();
       case 'YM-STATE-LOST':
+        // The end is numbered after what was said so far.
+        await session.events.flush().catch(() => undefined);
         return this.lost(
           { tenant: session.tenant, conversation: session.conversation, run: session.run },
           session.fence,

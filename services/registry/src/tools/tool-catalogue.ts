@@ -1,10 +1,10 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
-import { Inject, Injectable, type OnApplicationBootstrap } from '@nestjs/common';
+import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { type Bus, type KvSnapshot } from '@yardmaster/bus';
 import { BUCKETS, BUILT_IN_TOOLS, type TenantId, type Tool, ToolSchema, YardError } from '@yardmaster/contracts';
 import { BUS } from '@yardmaster/service-kit';
 import { catalogueOf, ToolSearch, viewOf } from '@yardmaster/tool-render';
-import { nearestName } from '@yardmaster/tool-schema';
+import { gateSchema, nearestName } from '@yardmaster/tool-schema';
 import { toolHash } from './tool-hash.js';
 
 /** Key prefix of tools that every tenant sees; tenant ids never begin with an underscore. */
@@ -22,14 +22,16 @@ const VIEWS_KEPT = 1000;
 
 /** Every registered tool, read from the watched bucket and written to it; the bucket is the truth. */
 @Injectable()
-export class ToolCatalogue implements OnApplicationBootstrap {
+export class ToolCatalogue implements OnModuleInit {
   private snapshot!: KvSnapshot<Tool>;
   private readonly views = new Map<string, View>();
 
   constructor(@Inject(BUS) private readonly bus: Bus) {}
 
-  async onApplicationBootstrap(): Promise<void> {
+  async onModuleInit(): Promise<void> {
     this.snapshot = await this.bus.watch(BUCKETS.tools, (bytes) => fromBinary(ToolSchema, bytes));
+    // Starts its worker, so that the first definition has all of the time that a definition may take.
+    await gateSchema({ type: 'object' });
     await this.seedBuiltIns();
   }
 
@@ -123,6 +125,33 @@ export class ToolCatalogue implements OnApplicationBootstrap {
     if (existing === undefined) await kv.create(key, bytes);
     else await kv.update(key, bytes, existing.revision);
     return next;
+  }
+
+  /** The shared tool of exactly this name. */
+  shared(name: string): Tool | undefined {
+    return this.snapshot.current.get(`${SHARED}.${name}`);
+  }
+
+  /** Shared tools that belong to MCP servers. */
+  ofServers(): Tool[] {
+    return [...this.snapshot.current.values()].filter((tool) => tool.tenant === '' && tool.server !== '');
+  }
+
+  /** Stores a tool that every tenant sees; writes nothing when it is the same. Concurrent writers: one CONFLICTs. */
+  async putShared(tool: Tool): Promise<void> {
+    const kv = this.bus.kv(BUCKETS.tools);
+    const key = `${SHARED}.${tool.name}`;
+    const existing = await kv.get(key);
+    const before = existing === undefined ? undefined : fromBinary(ToolSchema, existing.value);
+    const next = create(ToolSchema, { ...tool, tenant: '', version: (before?.version ?? 0) + 1, hash: toolHash(tool) });
+    if (before !== undefined && sameDefinition(before, next)) return;
+    const bytes = toBinary(ToolSchema, next);
+    if (existing === undefined) await kv.create(key, bytes);
+    else await kv.update(key, bytes, existing.revision);
+  }
+
+  async deleteShared(name: string): Promise<void> {
+    await this.bus.kv(BUCKETS.tools).delete(`${SHARED}.${name}`);
   }
 
   /** Removes a tenant's own tool. Throws NOT_FOUND when it has none of that name (shared tools cannot be removed by a tenant). */

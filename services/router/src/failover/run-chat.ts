@@ -67,12 +67,12 @@ const PROBE_FIRST_TOKEN_MS = 5_000;
  * before the first content are invisible; after it the reader is told to start again. Ends with an `end` or `error` frame,
  * or without one when the signal was aborted. Throws only what the renderer throws.
  */
-export async function* runChat(
+export function runChat(
   run: ChatRun,
   candidates: readonly Candidate[],
   deps: FailoverDeps,
 ): AsyncGenerator<Frame, void, undefined> {
-  yield* new ChatEngine(run, candidates, deps).frames();
+  return new ChatEngine(run, candidates, deps).frames();
 }
 
 type Failed = AttemptOutcome & { kind: 'failed' };
@@ -184,7 +184,8 @@ class ChatEngine {
             outcome = step.value;
             break;
           }
-          yield* frames.of(step.value);
+          // Not `yield*`: over a list that makes several promises of each frame.
+          for (const frame of frames.of(step.value)) yield frame;
         }
       } finally {
         // The reader may have gone away in the middle of a yield: that closes the connection.
@@ -222,8 +223,8 @@ class ChatEngine {
         routes.remember(endpoint, true);
         this.marks.responsesFallback = true;
       }
-      yield* frames.rest();
-      yield* this.succeed(track, record, outcome);
+      for (const frame of frames.rest()) yield frame;
+      for (const frame of this.succeed(track, record, outcome)) yield frame;
       return true;
     }
     if (outcome.kind === 'stopped') {

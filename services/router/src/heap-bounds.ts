@@ -8,7 +8,7 @@ const LOOK_MS = 50;
  * is dead long before. The flag for its size (`--max-semi-space-size`) works at the start of a process only, so that
  * everybody who starts one would have to know it; the factor by which it grows can be changed while it runs.
  */
-export function boundYoungGeneration(mostBytes: number): () => void {
+export function boundNewSpace(mostBytes: number): () => void {
   let mayGrow = true;
   const allow = (grow: boolean): void => {
     if (grow === mayGrow) return;
@@ -25,4 +25,12 @@ export function boundYoungGeneration(mostBytes: number): () => void {
     clearInterval(timer);
     allow(true);
   };
+}
+
+/**
+ * Lets the space for old objects grow by a share of what is alive before it is cleaned up. What requests under way leave
+ * there is garbage soon; left to itself V8 collects it when it is twice as much as what lives.
+ */
+export function boundOldSpaceGrowth(percent: number): void {
+  setFlagsFromString(`--heap-growing-percent=${percent}`);
 }
