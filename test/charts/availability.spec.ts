@@ -38,6 +38,13 @@ test('a probed port is the one that the service is told to open', () => {
     }
 });
 
+test('an image without routes for probes is asked whether its process runs', () => {
+  const values = { executors: { python: { image: { repository: 'p', tag: '1' }, httpProbes: false } } };
+  const { containers } = pods(render({ values })).find(({ component }) => component === 'executor-python')!;
+  expect(containers[0]!.livenessProbe.exec).toBeTruthy();
+  expect(containers[0]!.readinessProbe.exec).not.toEqual(containers[0]!.livenessProbe.exec);
+});
+
 describe('ending', () => {
   const seconds = (pod: Pod) =>
     Math.max(

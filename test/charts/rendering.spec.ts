@@ -74,6 +74,27 @@ function expectUnique(manifests: Manifest[]) {
   expect(keys.filter((key, i) => keys.indexOf(key) !== i)).toEqual([]);
 }
 
+/** Served as stable by every minor of kubeVersion; KEDA's comes with KEDA. */
+const VERSIONS = [
+  'v1',
+  'apps/v1',
+  'batch/v1',
+  'policy/v1',
+  'networking.k8s.io/v1',
+  'autoscaling/v2',
+  'keda.sh/v1alpha1',
+];
+
+test('no object uses an API version that one of the minors lacks', () => {
+  const values = {
+    api: { autoscaling: { enabled: true }, ingress: { enabled: true } },
+    executors: { shell: { scaler: { mode: 'keda' } } },
+    nats: { replicas: 3 },
+  };
+  for (const manifests of [render({ values }), ...PROFILES.map((profile) => render({ profile }))])
+    for (const { apiVersion, metadata } of manifests) expect(VERSIONS, metadata.name).toContain(apiVersion);
+});
+
 test('a minor below kubeVersion is refused, with the range', () => {
   expect(refusal({ kube: '1.30.0' })).toContain('>=1.31.0-0 <1.38.0-0');
 });

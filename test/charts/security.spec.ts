@@ -207,3 +207,12 @@ describe('images', () => {
     );
   });
 });
+
+// The part that talks to the Kubernetes API is not in the charts yet; what they must hold for it stands here.
+describe.skip('skipped: services/fleet is not there yet', () => {
+  test('its pod alone mounts a token', () => {});
+  test('its discovery Role reads endpointslices and nothing else', () => {});
+  test('its scaler Role gets and patches deployments/scale of the executors by name, and leases', () => {});
+  test('the built-in scaler is one mode beside none, keda and hpa', () => {});
+  test('its egress reaches llama pods and the API server', () => {});
+});

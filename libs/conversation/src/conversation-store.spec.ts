@@ -316,6 +316,49 @@ test('a summary stands for what it replaces, in windows that reach that far', as
   expect(texts(await api.listItems(run))).toEqual(['a', 'b', 'c', 'd']);
 });
 
+test('a cache of windows answers what the store would, whatever was written, compacted or lost meanwhile', async () => {
+  const run = await take(one, await start());
+  const router = await connect(servers, 'router', 'router');
+  const cache = router.windowCache({ conversations: 2, chars: 100_000, limit: 7 });
+  const same = async (upToSeq: number) => {
+    const expected = await one.window({ ...run, upToSeq, limit: 7 });
+    expect(await cache.window({ ...run, upToSeq })).toEqual(expected);
+    expect(await cache.window({ ...run, upToSeq })).toEqual(expected);
+    return expected;
+  };
+  await same(0);
+  let seq = await one.append({ ...run, expectedSeq: 0, items: [user('a'), calls('1'), results('1')] });
+  await same(seq);
+  for (let n = 2; n < 9; n++) {
+    const more = n % 3 === 0 ? [calls(`${n}`), results(`${n}`)] : [user('x'.repeat(n))];
+    seq = await one.append({ ...run, expectedSeq: seq, items: more });
+    if (n % 2 === 0) await same(seq);
+    await same(seq - 1);
+  }
+  await one.compact({ ...run, upToSeq: seq - 2, summary: user('so far') });
+  expect(texts(await same(seq))[0]).toBe('so far');
+  await same(seq - 3);
+  seq = await one.append({
+    ...run,
+    expectedSeq: seq,
+    items: Array.from({ length: 230 }, (_, n) => user(`many ${n}`)),
+  });
+  await same(seq);
+  // A Redis that lost its last writes, and got others under their numbers.
+  await one.finish({ ...run, expectedSeq: seq, items: [], record: { state: 'completed' } });
+  await api.deleteConversation(run);
+  const ref = { tenant: acme, conversation: run.conversation, run: newId() };
+  await api.createRun({ ...ref, specJson: '{}', newConversation: true });
+  const again = await one.acquire({ ...ref, deliverySequence: 1_000, leaseMs: 60_000 });
+  if (again.kind !== 'acquired') throw new Error(`not acquired: ${again.kind}`);
+  const other = Array.from({ length: seq + 5 }, (_, n) => user(`other ${n}`));
+  await one.append({ ...ref, fence: again.fence, expectedSeq: 0, items: other });
+  expect(texts(await same(seq - 3)).at(-1)).toBe(`other ${seq - 4}`);
+  expect(texts(await same(seq + 5)).at(-1)).toBe(`other ${seq + 4}`);
+  expect(texts(await same(seq)).at(-1)).toBe(`other ${seq - 1}`);
+  await router.close();
+});
+
 test('a conversation has a size limit that still lets its run end', async () => {
   const small = await connect(servers, 'dispatcher', 'small', 500);
   const run = await take(small, await start());

@@ -12,6 +12,7 @@ import type { Decision, RunRecord, RunState, RunUpdate } from './run-record.js';
 import * as runs from './runs.js';
 import { Leadership, Timers } from './timers.js';
 import { ToolSets } from './tool-sets.js';
+import { WindowCache, type WindowCacheOptions } from './window-cache.js';
 
 const FIRST_CONNECTION_MS = 2_000;
 
@@ -115,6 +116,14 @@ export class ConversationStore {
   /** The newest part of a conversation, oldest first, as stored JSON. */
   async window(request: history.WindowRequest): Promise<history.HistoryItem[]> {
     return history.window(this.store, request);
+  }
+
+  /** Windows for a process that asks for the same conversations again and again: it reads only what is new. */
+  windowCache(options: WindowCacheOptions): WindowCache {
+    const cache = new WindowCache(this.store, options);
+    // A Redis that comes back may have lost its last writes, and others may have taken their numbers.
+    this.redis.on('close', () => cache.clear());
+    return cache;
   }
 
   /** Creates a run record; see `CreatedRun`. */

@@ -170,18 +170,35 @@ export interface HistoryItem {
   json: string;
 }
 
-const PAGE = 200;
+/** Items that are asked of Redis at once. */
+export const PAGE = 200;
+const MOST_ITEMS = 1_000;
+export const MOST_CHARS = 8 * 1_048_576;
+
+/** What stands for the beginning of a conversation, and the newest items after it, oldest first. */
+export interface Newest {
+  items: HistoryItem[];
+  /** As the conversation's meta says, also when it lies beyond `upToSeq`. */
+  summarisedUpTo: string | null;
+  summary: HistoryItem | undefined;
+}
 
 /**
  * The newest part of a conversation, oldest first; costs what it returns, whatever the length of the history. Results
  * whose call lies before the window are dropped; a summary stands for what was compacted.
  */
 export async function window(store: StoreContext, request: WindowRequest): Promise<HistoryItem[]> {
-  const limit = request.limit ?? 1_000;
-  const maxBytes = request.maxBytes ?? 8 * 1_048_576;
+  return presentable(await readNewest(store, request));
+}
+
+/** Reads what a window is made of. */
+export async function readNewest(store: StoreContext, request: WindowRequest): Promise<Newest> {
+  const limit = request.limit ?? MOST_ITEMS;
+  const maxBytes = request.maxBytes ?? MOST_CHARS;
   const upTo = request.upToSeq ?? Number.MAX_SAFE_INTEGER;
   const newestFirst: HistoryItem[] = [];
   let summary: HistoryItem | undefined;
+  let summarisedUpTo: string | null = null;
   let bytes = 0;
   let end = request.upToSeq === undefined ? '+' : `${request.upToSeq}-0`;
   for (let first = true; ; first = false) {
@@ -190,10 +207,11 @@ export async function window(store: StoreContext, request: WindowRequest): Promi
       first ? command(store.redis.hmget(keys.meta(request), 'sumto', 'sum')) : undefined,
       command(store.redis.xrevrange(keys.history(request), end, '-', 'COUNT', count)),
     ]);
+    if (meta !== undefined) summarisedUpTo = meta[0] || null;
     if (meta?.[0] && meta[1] && Number(meta[0]) <= upTo) summary = { seq: Number(meta[0]), json: meta[1] };
     let full = entries.length < count;
-    for (const [id, fields] of entries) {
-      const item = { seq: Number.parseInt(id, 10), json: fields[1] ?? '' };
+    for (const entry of entries) {
+      const item = itemOf(entry);
       if (item.seq <= (summary?.seq ?? 0) || (bytes + item.json.length > maxBytes && newestFirst.length > 0)) {
         full = true;
         break;
@@ -204,12 +222,23 @@ export async function window(store: StoreContext, request: WindowRequest): Promi
     if (full || newestFirst.length >= limit) break;
     end = `(${entries.at(-1)![0]}`;
   }
-  const items = newestFirst.reverse();
-  if (summary === undefined && items[0]?.seq !== 1) while (items[0] && isResults(items[0].json)) items.shift();
+  return { items: newestFirst.reverse(), summarisedUpTo, summary };
+}
+
+/** An entry of the stream as an item. */
+export const itemOf = ([id, fields]: [id: string, fields: string[]]): HistoryItem => ({
+  seq: Number.parseInt(id, 10),
+  json: fields[1] ?? '',
+});
+
+/** The window as it is shown: nothing in it refers to what is not. */
+export function presentable({ items, summary }: Newest): HistoryItem[] {
+  const from = items[0];
   // A limit that cuts before the summary's end means that the summary lies outside the window.
-  if (summary !== undefined && (items[0] === undefined || items[0].seq === summary.seq + 1)) items.unshift(summary);
-  else if (summary !== undefined) while (items[0] && isResults(items[0].json)) items.shift();
-  return items;
+  if (summary !== undefined && (from === undefined || from.seq === summary.seq + 1)) return [summary, ...items];
+  if (summary === undefined && from?.seq === 1) return items.slice();
+  const start = items.findIndex(({ json }) => !isResults(json));
+  return start < 0 ? [] : items.slice(start);
 }
 
 function isResults(json: string): boolean {

@@ -31,4 +31,5 @@ export {
 } from './run-record.js';
 export { type CancelOutcome, type CreatedRun, type NewRun, type OnBusy, type Page, type RunFilter } from './runs.js';
 export { type ConversationTools, ToolSets } from './tool-sets.js';
+export { WindowCache, type WindowCacheOptions } from './window-cache.js';
 export { Leadership, Timers } from './timers.js';

@@ -13,10 +13,10 @@ async function start() {
 
 it('is ready while every condition holds, and says what does not', async () => {
   const { healthPort, get } = await start();
-  let problem: string | undefined;
-  health.addReadiness('redis', () => problem);
+  const problem: { words?: string } = {};
+  health.addReadiness('redis', () => problem.words);
   expect((await get(healthPort, '/readyz')).status).toBe(200);
-  problem = 'away';
+  problem.words = 'away';
   const response = await get(healthPort, '/readyz');
   expect(response.status).toBe(503);
   expect(await response.json()).toEqual({ status: 'not ready', failed: { redis: 'away' } });

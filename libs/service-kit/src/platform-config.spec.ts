@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { ConfigError } from './config.js';
+import type { ConfigError } from './config.js';
 import { parsePlatformConfig, PlatformConfigFile } from './platform-config.js';
 
 const mistakesOf = (yaml: string) => {

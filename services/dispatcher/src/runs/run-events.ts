@@ -23,6 +23,14 @@ export const TERMINAL_EVENTS: ReadonlySet<string> = new Set([
   'run.incomplete',
 ]);
 
+/**
+ * What only says how far a run is waits so long for what follows it, in milliseconds: a stored message costs its writer,
+ * the server's disk and every reader the same, whatever it holds. A dispatcher that is killed meanwhile leaves it unsaid
+ * (a resumed run says again that it started); so it may be nothing that a reader waits for, as for the end of a call.
+ */
+const HOLD_MS = 10;
+const HELD: ReadonlySet<StoredEventType> = new Set(['run.started', 'step.started', 'usage']);
+
 /** Most bytes of one message; NATS takes 1 MiB unless told otherwise. */
 const MOST_BYTES = 900_000;
 
@@ -36,6 +44,9 @@ export class RunEvents {
   private readonly queue: EventInit[] = [];
   private writing: Promise<void> | undefined;
   private failure: unknown;
+  private hold: NodeJS.Timeout | undefined;
+  /** Something waits that is not to be held. */
+  private due = false;
   private readonly subject: string;
   /** Keys of what was already published before this delivery of the run; empty unless it was resumed. */
   private readonly published: Set<string>;
@@ -103,14 +114,23 @@ export class RunEvents {
       atMs: BigInt(Date.now()),
       dataJson: JSON.stringify(data),
     });
-    // Those that are emitted in one go leave in one message; so do those that come while a message is being stored.
+    if (HELD.has(type)) this.hold ??= setTimeout(() => this.leave(), HOLD_MS);
+    else this.leave();
+  }
+
+  /** Those that are emitted in one go leave in one message; so do those that come while a message is being stored. */
+  private leave(): void {
+    clearTimeout(this.hold);
+    this.hold = undefined;
+    this.due = true;
     this.writing ??= Promise.resolve().then(() => this.write());
   }
 
   private async write(): Promise<void> {
     try {
-      while (this.queue.length > 0 && this.failure === undefined) {
+      while (this.due && this.queue.length > 0 && this.failure === undefined) {
         const events = this.queue.splice(0, this.fitting());
+        this.due = this.queue.length > 0;
         const expected = { expectedLastSubjectSequence: this.sequence };
         this.sequence = await this.bus.append(this.subject, messages.events, { events }, expected);
       }
@@ -130,6 +150,7 @@ export class RunEvents {
 
   /** Resolves when everything emitted is stored. Throws what stopped it: CONFLICT means that another dispatcher writes. */
   async flush(): Promise<void> {
+    if (this.queue.length > 0 && this.failure === undefined) this.leave();
     while (this.writing !== undefined) await this.writing;
     if (this.failure !== undefined) {
       const cause = YardError.from(this.failure);
@@ -137,6 +158,14 @@ export class RunEvents {
         cause: this.failure,
       });
     }
+  }
+
+  /** Says nothing more: what is still held is somebody else's to say. */
+  stop(): void {
+    clearTimeout(this.hold);
+    this.hold = undefined;
+    this.due = false;
+    this.queue.length = 0;
   }
 }
 

@@ -132,6 +132,8 @@ export class RunSession {
   /** Ends the ownership without ending the run; safe when it was lost already. */
   async release(handBack: boolean): Promise<void> {
     clearInterval(this.renewing);
+    // Before the next owner reads them; when they cannot be stored, it says them itself.
+    await this.events.flush().catch(() => undefined);
     await this.store.release({ ...this.ref, fence: this.fence, handBack }).catch((error: unknown) => {
       if (!YardError.is(error) || error.class !== 'CONFLICT')
         this.log.warn({ run: this.run, err: error }, 'the lease could not be given back; it will expire');
@@ -141,5 +143,6 @@ export class RunSession {
   /** Stops renewing without giving the lease back (the store is gone, or somebody else owns it). */
   abandon(): void {
     clearInterval(this.renewing);
+    this.events.stop();
   }
 }

@@ -6,6 +6,8 @@ export interface RenderedItem {
   json: string;
   /** Does a user's turn begin here? Only before such an item may a history be cut. */
   startsTurn: boolean;
+  /** What it was drawn from. */
+  source: string;
 }
 
 export interface StoredItem {
@@ -21,21 +23,26 @@ type Render = (item: ConversationMessage) => string;
  * only, and the bytes of the prefix stay what they were, which is what providers' prompt caches go by.
  */
 export class HistoryCache {
-  private readonly entries = new Map<string, Map<number, RenderedItem>>();
+  private readonly entries = new Map<string, readonly RenderedItem[]>();
 
   constructor(private readonly capacity: number) {}
 
-  /** The items in rendered form; those that left the window are forgotten. */
-  render(key: string, items: readonly StoredItem[], render: Render): RenderedItem[] {
-    const known = this.entries.get(key);
+  /** The items, which ascend, in rendered form; those that left the window are forgotten. */
+  render(key: string, items: readonly StoredItem[], render: Render): readonly RenderedItem[] {
+    const known = this.entries.get(key) ?? [];
     this.entries.delete(key);
-    const fresh = new Map<number, RenderedItem>();
-    for (const item of items) fresh.set(item.seq, known?.get(item.seq) ?? renderItem(item, render));
+    let at = 0;
+    const rendered = items.map((item) => {
+      while (at < known.length && known[at]!.seq < item.seq) at++;
+      const before = known[at];
+      // A store that lost its last writes may hold something else under a number that was used before.
+      return before?.seq === item.seq && before.source === item.json ? before : renderItem(item, render);
+    });
     if (this.capacity > 0) {
-      this.entries.set(key, fresh);
+      this.entries.set(key, rendered);
       if (this.entries.size > this.capacity) this.entries.delete(this.entries.keys().next().value!);
     }
-    return [...fresh.values()];
+    return rendered;
   }
 
   get size(): number {
@@ -49,5 +56,6 @@ export function renderItem({ seq, json }: StoredItem, render: Render): RenderedI
     seq,
     json: render(item),
     startsTurn: item.type === 'chat' && item.role === 'user',
+    source: json,
   };
 }

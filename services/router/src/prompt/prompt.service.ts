@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { fromBinary } from '@bufbuild/protobuf';
 import { type Bus, type KvSnapshot } from '@yardmaster/bus';
-import { ConversationStore } from '@yardmaster/conversation';
+import { ConversationStore, type WindowCache } from '@yardmaster/conversation';
 import {
   BUCKETS,
   type ChatRequest,
@@ -34,6 +34,8 @@ import { type RequestTools, type ToolPart, toolPart } from './tool-part.js';
 const SHARED = '_';
 const TOOL_SETS_KEPT = 500;
 const PINNED_KEPT = 100;
+/** Histories as they are stored, of all conversations together; what was drawn from them takes about as much again. */
+const WINDOW_CACHE_CHARS = 64 * 1_048_576;
 /** OpenAI's limit, which others copied. */
 const MOST_STOPS = 4;
 
@@ -48,6 +50,7 @@ export interface Prompt {
 @Injectable()
 export class PromptService {
   private readonly cache: HistoryCache;
+  private readonly windows: WindowCache;
   private readonly forged: Counter;
   private tools: KvSnapshot<Tool> | undefined;
   private readonly toolCache = new Map<string, DrawnTools>();
@@ -66,6 +69,11 @@ export class PromptService {
       registers: [metrics],
     });
     this.cache = new HistoryCache(config.prefixCache);
+    this.windows = store.windowCache({
+      conversations: config.prefixCache,
+      chars: WINDOW_CACHE_CHARS,
+      limit: config.windowItems,
+    });
   }
 
   async onApplicationBootstrap(): Promise<void> {
@@ -144,11 +152,10 @@ export class PromptService {
 
   private async history(tenant: TenantId, request: ChatRequest): Promise<StoredItem[]> {
     if (request.conversationId !== '')
-      return this.store.window({
+      return this.windows.window({
         tenant,
         conversation: request.conversationId,
         upToSeq: Number(request.upToSeq),
-        limit: this.config.windowItems,
       });
     const json =
       request.inlineKey !== '' ? await this.store.bodies.get(tenant, request.inlineKey) : request.inlineMessagesJson;
