@@ -14,12 +14,17 @@ const env = (name: string): string => {
 const log = env('FAULT_EFFECTS');
 
 /** Between the two lines of a call: the place at which an executor can die in the middle of a command. */
-async function logged(tool: string, context: ToolContext, between: () => Promise<void> | void): Promise<string> {
+async function logged(
+  tool: string,
+  context: ToolContext,
+  between: () => Promise<void> | void,
+  x = '',
+): Promise<string> {
   const call = `${context.runId}/${context.callId}`;
   appendFileSync(log, `start ${call} ${Date.now()} ${tool}\n`);
   failpoint('executor.command.running');
   await between();
-  const output = `${tool} ${randomBytes(4).toString('hex')}`;
+  const output = `${tool} ${randomBytes(4).toString('hex')} ${x}`;
   appendFileSync(log, `done ${call} ${Date.now()} ${output}\n`);
   return output;
 }
@@ -71,12 +76,12 @@ const tools = [
     input: object({ x: text }),
     run: (_args, context) => logged('effect', context, () => {}),
   }),
-  defineTool<{ ms?: number }>({
+  defineTool<{ ms?: number; x?: string }>({
     name: 'ro',
     description: 'Reads something.',
     effect: 'read',
     input: object({ x: text, ms: number }),
-    run: ({ ms = 0 }, context) => logged('ro', context, () => (ms > 0 ? sleep(ms) : undefined)),
+    run: ({ ms = 0, x }, context) => logged('ro', context, () => (ms > 0 ? sleep(ms) : undefined), x),
   }),
   defineTool<{ n: number }>({
     name: 'slow',

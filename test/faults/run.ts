@@ -6,13 +6,23 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { quiet, violations } from './oracle.ts';
 import { Rig } from './rig.ts';
 import { type Scenario, Skip } from './scenario.ts';
+import { api } from './scenarios/api.ts';
 import { approvals } from './scenarios/approvals.ts';
 import { cancel } from './scenarios/cancel.ts';
 import { failpoints } from './scenarios/failpoints.ts';
 import { ownership } from './scenarios/ownership.ts';
 import { stores } from './scenarios/stores.ts';
+import { tools } from './scenarios/tools.ts';
 
-const SCENARIOS: Record<string, Scenario> = { ...failpoints, ...stores, ...ownership, ...cancel, ...approvals };
+const SCENARIOS: Record<string, Scenario> = {
+  ...failpoints,
+  ...stores,
+  ...ownership,
+  ...cancel,
+  ...approvals,
+  ...api,
+  ...tools,
+};
 
 interface Case {
   id: string;

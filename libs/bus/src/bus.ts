@@ -173,7 +173,7 @@ export class Bus {
     options: WorkOptions,
   ): Worker<M> {
     const worker = new Worker(this.nc, this.#inbox, this.log, work, handler, {
-      onDead: (letter) => this.#bury(letter),
+      onDead: (letter) => this.bury(letter),
       ...options,
     });
     this.#workers.add(worker as unknown as Worker);
@@ -315,7 +315,8 @@ export class Bus {
     return served;
   }
 
-  async #bury(letter: DeadLetter): Promise<void> {
+  /** Puts a message that is given up into the dead letters, once, however often it is called. */
+  async bury(letter: DeadLetter): Promise<void> {
     const pairs: [string, string][] = [
       [HEADERS.deadReason, `${letter.reason.class} ${letter.reason.code}: ${letter.reason.message}`],
       [HEADERS.deadSubject, letter.subject],

@@ -57,7 +57,7 @@ export interface WorkOptions {
   confirmAck?: boolean;
   /**
    * Puts a message that is given up where it can be found; the message is removed only after that. Default: the dead
-   * letters. Logins of executors may not publish there and report a failed result instead.
+   * letters (`bus.bury`). Executors also report a failed result.
    */
   onDead?: (letter: DeadLetter) => Promise<void>;
 }

@@ -181,6 +181,8 @@ export function executorAccount(kind: string): ExecutorAccount {
     { subject: 'ym.res.>' },
     { subject: 'ym.claim.>' },
     { subject: 'ym.delta.>' },
+    // What it gives up of its own queue, and of no other.
+    { subject: `ym.dlq.${stream}.*` },
     { subject: `$JS.API.DIRECT.GET.${STREAMS.claims.name}.>` },
   ];
   return {

@@ -226,7 +226,7 @@ it('a call whose time is up or whose run is cancelled is ended, and calls of a c
   });
   const call = callOf('wait');
   await send(call);
-  await expect.poll(() => began).toBe(2);
+  await expect.poll(() => began, { timeout: 10_000 }).toBe(2);
   dispatcher.nc.publish(subjects.cancel(TENANT, call.runId));
   expect(await resultOf(call)).toMatchObject({ ok: false, reason: 'cancelled' });
   expect(await ask({ ...call, callId: '1-1' })).toMatchObject({
@@ -252,7 +252,7 @@ it('an unsafe call whose executor died is not started again: its outcome is unkn
     const first = await serve(hang(effect));
     const call = callOf(effect);
     await send(call);
-    await expect.poll(() => starts).toBe(1);
+    await expect.poll(() => starts, { timeout: 10_000 }).toBe(1);
     await first.bus.nc.close(); // as a kill: no ack, no beat any more
     await serve(hang(effect));
     const result = await resultOf(call);
@@ -275,7 +275,7 @@ it('the registry may make a tool stricter than its author did, not laxer', async
   const first = await serve(tool());
   const call = callOf('tool', {}, { effect: 'unsafe' });
   await send(call);
-  await expect.poll(() => starts).toBe(1);
+  await expect.poll(() => starts, { timeout: 10_000 }).toBe(1);
   await first.bus.nc.close();
   await serve(tool());
   expect((await resultOf(call)).reason).toBe('interrupted');
@@ -340,7 +340,7 @@ it('an outage of the server interrupts nothing: what runs goes on and its result
   await Promise.all([serve(tool()), serve(tool()), serve(tool())]);
   const call = callOf('slow');
   await send(call);
-  await expect.poll(() => starts).toBe(1);
+  await expect.poll(() => starts, { timeout: 10_000 }).toBe(1);
   await servers.nats.kill();
   await sleep(1_500); // longer than the ack wait
   await servers.nats.startAgain();

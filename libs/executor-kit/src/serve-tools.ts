@@ -160,8 +160,10 @@ class Executor implements ToolServer {
     if (!matchesArgsHash(call.argumentsJson, call.argsHash))
       return refuse('The arguments are not those that were approved: their hash differs.');
     const tool = this.#tools.get(call.name) ?? this.#find?.(call.name);
-    if (tool === undefined)
-      return refuse(`This executor has no tool "${call.name}". It has: ${[...this.#tools.keys()].join(', ')}.`);
+    if (tool === undefined) {
+      const text = `This executor has no tool "${call.name}". It has: ${[...this.#tools.keys()].join(', ')}.`;
+      throw new GivenUp('YM-TOOL-UNKNOWN', text, { ok: false, reason: 'refused', output: text });
+    }
     let args: unknown;
     try {
       args = parseExactJson(call.argumentsJson);
@@ -192,7 +194,10 @@ class Executor implements ToolServer {
         { run: call.runId, call: call.callId, tool: call.name, attempts: verdict.attempts },
         'a call was interrupted',
       );
-      return this.#publish(identity, interrupted(effect, verdict.attempts), context.json);
+      const outcome = interrupted(effect, verdict.attempts);
+      // An unsafe call that was interrupted once is an accident; one that outlives no executor is a poisoned message.
+      if (effect !== 'unsafe') throw new GivenUp('YM-CALL-INTERRUPTED', outcome.output, outcome);
+      return this.#publish(identity, outcome, context.json);
     }
     failpoint('executor.claimed');
     const startedAt = performance.now();
@@ -330,12 +335,25 @@ class Executor implements ToolServer {
     return '{"left_out":"too large"}';
   }
 
-  /** This login may not publish dead letters: whoever waits for the call is told instead. */
-  async #bury({ tenant, data, json, reason }: DeadLetter): Promise<void> {
+  /** Whoever waits for the call is told, if it can be read who that is; then the message goes to the dead letters. */
+  async #bury(letter: DeadLetter): Promise<void> {
+    const { tenant, data, json, reason } = letter;
     const identity = identityOf(salvage(data, json), tenant);
-    if (identity === undefined) return; // nobody can be told; the worker has logged it
-    const output = reason.code === 'YM-UNDECODABLE' ? 'The call could not be read by the executor.' : reason.message;
-    await this.#publish(identity, { ok: false, reason: 'failed', output }, json);
+    if (identity !== undefined) {
+      const output = reason.code === 'YM-UNDECODABLE' ? 'The call could not be read by the executor.' : reason.message;
+      const outcome = reason instanceof GivenUp ? reason.outcome : { ok: false, reason: 'failed', output };
+      await this.#publish(identity, outcome, json);
+    }
+    await this.bus.bury(letter);
+  }
+}
+
+/** A call that becomes a dead letter, and what its run is told. */
+class GivenUp extends YardError {
+  readonly outcome: ToolOutcome;
+  constructor(code: string, message: string, outcome: ToolOutcome) {
+    super('INVALID', code, message);
+    this.outcome = outcome;
   }
 }
 

@@ -13,9 +13,9 @@ const NO_OUTPUT = '(no output)';
 export function toToolResults(results: readonly ToolExecutionResult[], limits: OutputLimits = {}): ToolResults {
   return {
     type: 'tool_results',
-    results: results.map(({ name, output, success, tool_call_id }) => ({
+    results: results.map(({ name, output, success, tool_call_id, cut_chars }) => ({
       tool_call_id: tool_call_id ?? 'unknown',
-      content: prepareOutput(output, limits.maxOutputChars).text,
+      content: prepareOutput(output, limits.maxOutputChars, cut_chars).text,
       name,
       ok: success,
     })),

@@ -18,11 +18,16 @@ export interface PreparedOutput {
 /**
  * A tool's output as text for a message: decoded, well-formed, control bytes visible, and cut to `maxChars` (mark
  * included) with head and tail kept. Tags are untouched: neutralising comes last, or a cut could put one together.
+ * `cutBefore`: characters that whoever ran the tool has cut out of the middle already; a second cut tells the sum.
  */
-export function prepareOutput(output: string | Uint8Array, maxChars = DEFAULT_MAX_OUTPUT_CHARS): PreparedOutput {
+export function prepareOutput(
+  output: string | Uint8Array,
+  maxChars = DEFAULT_MAX_OUTPUT_CHARS,
+  cutBefore = 0,
+): PreparedOutput {
   const decoded = typeof output === 'string' ? output : DECODER.decode(output);
   const wellFormed = SURROGATE.test(decoded) ? decoded.replace(LONE_SURROGATE, '\ufffd') : decoded;
-  return cut(wellFormed.replace(CONTROL, visible), maxChars);
+  return cut(wellFormed.replace(CONTROL, visible), maxChars, cutBefore);
 }
 
 /** The picture of a control character, one for one, so that counts stay true. */
@@ -33,19 +38,25 @@ function visible(char: string): string {
 }
 
 /** Keeps 70 % from the head and 30 % from the tail and says how much is gone, never half of a surrogate pair. */
-function cut(text: string, maxChars: number): PreparedOutput {
+function cut(text: string, maxChars: number, cutBefore: number): PreparedOutput {
   if (text.length <= maxChars) return { text, omitted: 0 };
-  const room = Math.max(0, maxChars - omission(text.length).length);
+  const room = Math.max(0, maxChars - omission(text.length + cutBefore).length);
   let head = Math.floor(room * 0.7);
   if (head > 0 && isHighSurrogate(text.charCodeAt(head - 1))) head--;
   let tail = text.length - (room - head);
   if (tail < text.length && isLowSurrogate(text.charCodeAt(tail))) tail++;
-  const omitted = tail - head;
+  const omitted = tail - head + cutBefore - markLength(text.slice(head, tail), cutBefore);
   return { text: `${text.slice(0, head)}${omission(omitted)}${text.slice(tail)}`, omitted };
 }
 
 function omission(count: number): string {
   return `\n[... ${count} characters omitted ...]\n`;
+}
+
+/** The former cut's own mark was no output: it is not counted where it is cut out too. */
+function markLength(gone: string, cutBefore: number): number {
+  if (cutBefore === 0) return 0;
+  return new RegExp(`\\n\\[\\.\\.\\. ${cutBefore} characters [^\\n\\]]{1,40}\\]\\n`).exec(gone)?.[0].length ?? 0;
 }
 
 function isHighSurrogate(code: number): boolean {

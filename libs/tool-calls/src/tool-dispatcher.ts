@@ -17,6 +17,8 @@ export interface ToolExecutionResult {
   output: string | Uint8Array;
   success: boolean;
   tool_call_id: string | null;
+  /** Characters that the executor has cut out of the output already. */
+  cut_chars?: number;
 }
 
 /** A message in the form that both dialects share; the router maps it to a provider's wire format. */

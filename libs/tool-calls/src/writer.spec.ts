@@ -92,6 +92,19 @@ describe('results for a text model', () => {
     );
   });
 
+  it('an output that its executor has cut already is cut again with the size of the whole', () => {
+    const whole = 'x'.repeat(10_000_000);
+    const mark = `\n[... ${whole.length - 200_000} characters left out ...]\n`;
+    const { text, omitted } = prepareOutput(
+      'x'.repeat(150_000) + mark + 'x'.repeat(50_000),
+      20_000,
+      whole.length - 200_000,
+    );
+    const shown = text.length - `\n[... ${omitted} characters omitted ...]\n`.length;
+    expect(text).toContain(`[... ${omitted} characters omitted ...]`);
+    expect(shown + omitted).toBe(whole.length);
+  });
+
   it('bytes that are no UTF-8 become replacement characters, a cut cannot put a tag together', () => {
     expect(contentOf([prepareOutput(new Uint8Array([0x61, 0xff, 0x62])).text])).toContain('a\ufffdb');
     for (let max = 40; max < 80; max++) {

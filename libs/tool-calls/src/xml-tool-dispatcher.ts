@@ -43,11 +43,11 @@ export class XmlToolDispatcher implements ToolDispatcher {
   }
 
   formatResults(results: readonly ToolExecutionResult[], limits: OutputLimits = {}): ChatTurn {
-    const blocks = results.map(({ name, output, success, tool_call_id }) => ({
+    const blocks = results.map(({ name, output, success, tool_call_id, cut_chars }) => ({
       name,
       ok: success,
       id: tool_call_id ?? undefined,
-      content: prepareOutput(output, limits.maxOutputChars).text,
+      content: prepareOutput(output, limits.maxOutputChars, cut_chars).text,
     }));
     return { type: 'chat', role: 'user', content: xmlResults(blocks) };
   }

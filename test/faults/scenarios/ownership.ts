@@ -61,6 +61,24 @@ export const ownership: Record<string, Scenario> = {
       must(rig.starts(run.id) === 1, `${rig.starts(run.id)} starts`);
     },
   },
+  D35: {
+    own: { slots: 25 },
+    async run(rig, must) {
+      const [ahead, behind] = rig.processesOf('dispatcher');
+      await rig.restart(ahead!, skewed(600_000));
+      await rig.restart(behind!, skewed(-600_000));
+      const runs = await Promise.all(
+        Array.from({ length: 50 }, () => rig.start({ input: rig.task(twoCalls('slow', { n: 1 })) })),
+      );
+      for (const { id } of runs) {
+        const done = await rig.settled(id, { ms: 60_000 });
+        must(done.state === 'completed', `run ${id} is ${done.state} (${done.error?.message ?? done.reason ?? ''})`);
+        must(rig.starts(id) === 1, `${rig.starts(id)} starts`);
+      }
+      for (const name of [ahead!, behind!])
+        must(!/lost the conversation/.test(rig.logs().get(`${name}.log`) ?? ''), `${name} lost a lease while it lived`);
+    },
+  },
   D15: {
     async run(rig, must) {
       const slowly = () => rig.task(twoCalls('ro', { ms: 300 }));
@@ -107,6 +125,13 @@ export const ownership: Record<string, Scenario> = {
       );
     },
   },
+};
+
+/** Every clock that the process reads is wrong by so much. */
+const skewed = (ms: number) => {
+  const source = `const now = Date.now; const Real = Date; Date.now = () => now() + ${ms};
+    globalThis.Date = class extends Real { constructor(...a) { a.length === 0 ? super(Real.now()) : super(...a); } };`;
+  return { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(source)}` };
 };
 
 const historyOf = (rig: Rig, run: RunView) => history(rig, { tenant: DEMO_TENANT, conversation: run.conversation_id });

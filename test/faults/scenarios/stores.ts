@@ -1,9 +1,9 @@
-import { rmSync } from 'node:fs';
+import { readdirSync, rmSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connectRedis } from '@yardmaster/conversation';
 import type { Msg } from '@nats-io/transport-node';
-import { ACK_WAIT_MS, DEMO_TENANT, LEASE_MS, type Rig, rounds, twoCalls } from '../rig.ts';
+import { ACK_WAIT_MS, DEMO_TENANT, LEASE_MS, type Rig, rounds, TERMINAL, twoCalls } from '../rig.ts';
 import { history, type Scenario } from '../scenario.ts';
 import { metaOf } from './ownership.ts';
 
@@ -135,6 +135,47 @@ export const stores: Record<string, Scenario> = {
       await sleep(3 * ACK_WAIT_MS);
       const items = await history(rig, { tenant: DEMO_TENANT, conversation: run.conversation_id });
       must(items.length === 4, `the history has ${items.length} items: the former owner wrote, or the new run did not`);
+    },
+  },
+  D37: {
+    own: {},
+    async run(rig, must) {
+      // An argument is never sent twice, also not when the model is asked again.
+      const text = rig.task(({ results, n }) =>
+        results.length < 5 ? { calls: [{ name: 'ro', arguments: { x: `argument-${n}`, ms: 500 } }] } : { text: 'done' },
+      );
+      const run = await rig.start({ input: text });
+      await rig.until(() => rig.starts(run.id) === 3, 'the third call runs');
+      await rig.stack.redis.kill();
+      const folder = join(rig.stack.redis.dir, 'appendonlydir');
+      const newest = readdirSync(folder)
+        .filter((file) => file.endsWith('.incr.aof'))
+        .sort()
+        .at(-1)!;
+      truncateSync(join(folder, newest), Math.max(0, statSync(join(folder, newest)).size - 200));
+      await rig.stack.redis.startAgain();
+      await rig.stack.loadFunctions();
+      const state = async () =>
+        (await rig.api(`/v1/runs/${run.id}`)).json as { state?: string; error?: { code: string } };
+      await rig.until(async () => TERMINAL.includes((await state()).state ?? ''), 'the run ends', 30_000);
+      const { state: end, error } = await state();
+      must(
+        end === 'completed' || (end === 'failed' && error?.code === 'state_lost'),
+        `the run is ${end} (${error?.code ?? ''})`,
+      );
+      const items = await history(rig, { tenant: DEMO_TENANT, conversation: run.conversation_id });
+      items.forEach((item, index) => {
+        if (item.type !== 'tool_results') return;
+        const calls = items[index - 1];
+        item.results.forEach((result, at) => {
+          const call = calls?.type === 'assistant_tool_calls' ? calls.tool_calls[at] : undefined;
+          const x = (JSON.parse(call?.arguments ?? '{}') as { x?: string }).x;
+          must(
+            !result.content.startsWith('ro ') || result.content.endsWith(` ${x}`),
+            `the call with ${x} has the result "${result.content}"`,
+          );
+        });
+      });
     },
   },
 };

@@ -13,8 +13,11 @@ export class ProblemFilter implements ExceptionFilter {
 
   catch(exception: unknown, host: ArgumentsHost): void {
     const http = host.switchToHttp();
-    const request = http.getRequest<ApiRequest>();
-    const reply = http.getResponse<FastifyReply>();
+    this.reply(exception, http.getRequest<ApiRequest>(), http.getResponse<FastifyReply>());
+  }
+
+  /** Answers a request with what went wrong. */
+  reply(exception: unknown, request: ApiRequest, reply: FastifyReply): void {
     const error = translate(exception, request);
     const status = statusOf(error);
     if (status >= 500)
@@ -30,6 +33,7 @@ export class ProblemFilter implements ExceptionFilter {
     if (status === 401) void reply.header('www-authenticate', 'Bearer realm="yardmaster"');
     if (error.retryAfterMs !== undefined)
       void reply.header('retry-after', String(Math.ceil(error.retryAfterMs / 1000)));
+    if (status === 413) readToItsEnd(request, reply);
     const path = pathOf(request);
     void reply
       .status(status)
@@ -42,6 +46,17 @@ export class ProblemFilter implements ExceptionFilter {
         ),
       );
   }
+}
+
+/** Longer announced bodies are cut off, whether or not their sender reads why. */
+const MOST_READ_BYTES = 64 * 1_048_576;
+
+/**
+ * Fastify closes the connection on a body that is too large; one who is still sending would meet a reset before the
+ * answer. So what was announced is read (by Node, after the answer) and forgotten, within the server's request timeout.
+ */
+function readToItsEnd(request: ApiRequest, reply: FastifyReply): void {
+  if (Number(request.headers['content-length']) <= MOST_READ_BYTES) void reply.removeHeader('connection');
 }
 
 const pathOf = (request: ApiRequest) => request.url.split('?')[0] ?? '/';
@@ -60,8 +75,14 @@ function translate(exception: unknown, request: ApiRequest): YardError {
         'YM-ROUTE-UNKNOWN',
         `There is no ${request.method} ${pathOf(request)}; see /docs.`,
       );
+    case 414:
+      return new YardError('NOT_FOUND', 'YM-ROUTE-UNKNOWN', 'Nothing has a name as long as that in the path.');
     case 413:
-      return new YardError('INVALID', 'YM-BODY-SIZE', 'The request body is larger than this route takes.');
+      return new YardError(
+        'INVALID',
+        'YM-BODY-SIZE',
+        `The request body is larger than the ${request.routeOptions.bodyLimit} bytes that this route takes.`,
+      );
     case 415:
       return new YardError('INVALID', 'YM-MEDIA-TYPE', 'Send the body as application/json.');
     default:

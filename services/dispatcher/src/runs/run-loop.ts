@@ -255,7 +255,7 @@ export class RunLoop {
         ...(outcome.ok ? {} : { reason: outcome.reason }),
         duration_ms: outcome.durationMs,
         output: outcome.output.slice(0, 2000),
-        ...(outcome.output.length > 2000 ? { output_chars: outcome.output.length } : {}),
+        ...(outcome.output.length > 2000 ? { output_chars: outcome.output.length + (outcome.cutChars ?? 0) } : {}),
         ...(outcome.verdictJson === '' ? {} : { verdict: JSON.parse(outcome.verdictJson) as unknown }),
       });
     };
@@ -538,6 +538,7 @@ function resultsOf(calls: readonly PendingCall[], outcomes: readonly CallOutcome
       tool_call_id: call.providerId,
       name: exposedName(call.name),
       output: outcomes[index]!.output,
+      cut_chars: outcomes[index]!.cutChars ?? 0,
       success: outcomes[index]!.ok,
     })),
   );

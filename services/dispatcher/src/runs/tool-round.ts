@@ -15,6 +15,8 @@ export interface CallOutcome {
   durationMs: number;
   verdictJson: string;
   outcomeUnknown: boolean;
+  /** Characters of the output that its executor has cut out. */
+  cutChars?: number;
 }
 
 export interface RoundContext {
@@ -32,6 +34,8 @@ export interface RoundContext {
 }
 
 const QUEUE_FULL_WAIT_MS = 250;
+/** An abort without a reason makes an exception with a stack, for every call. */
+const DONE = 'done';
 
 /** Runs the calls of one round: independent calls in parallel, one outcome per call, in call order. */
 @Injectable()
@@ -86,7 +90,7 @@ export class ToolRound {
       failpoint('dispatcher.result.received');
       return this.accept(call, stored);
     } finally {
-      stop.abort();
+      stop.abort(DONE);
     }
   }
 
@@ -148,6 +152,7 @@ export class ToolRound {
       durationMs: result.durationMs,
       verdictJson: result.verdictJson,
       outcomeUnknown: result.outcomeUnknown,
+      cutChars: Number(result.outputCutChars),
     };
   }
 }
