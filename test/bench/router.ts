@@ -229,7 +229,7 @@ async function* outage(client: Worker, mock: Worker, spare: Worker): AsyncGenera
 
 /** Resident memory of the router under many slow streams, and whether it grows from request to request. */
 async function* memory(client: Worker, router: number, quick: boolean): AsyncGenerator<Row> {
-  const streams = client.call('nats', { model: 'slow', inFlight: 200, seconds: 0.1 }, 120_000);
+  const streams = client.call('nats', { model: 'slow', inFlight: 200, seconds: 0.1 }, 180_000);
   let most = 0;
   let over = false;
   void streams.finally(() => (over = true)).catch(() => undefined);

@@ -100,6 +100,11 @@ export const ERROR_CATALOGUE: Readonly<Record<string, ErrorEntry>> = {
   'YM-JSON-UTF8': { class: 'INVALID', means: 'The body is not UTF-8.', remedy: 'Encode it as UTF-8.' },
   'YM-JSON-NUMBER': { class: 'INVALID', means: 'A number is too large to be kept.', remedy: 'Send it as text.' },
   'YM-JSON-PROTO': { class: 'INVALID', means: 'A member is named __proto__.', remedy: 'Name it otherwise.' },
+  'YM-JSON-TEXT': {
+    class: 'INVALID',
+    means: 'A text has half of a surrogate pair: it was cut in the middle of a character.',
+    remedy: 'Cut texts between characters, or replace the half by \\ufffd.',
+  },
   'YM-CURSOR': {
     class: 'INVALID',
     means: 'The cursor is not one that a list answered.',
@@ -243,6 +248,12 @@ export const ERROR_CATALOGUE: Readonly<Record<string, ErrorEntry>> = {
     class: 'INTERNAL',
     means: 'The run was taken up several times and never got a step further.',
     remedy: 'See the log lines of the dispatcher for this run, then start the run again.',
+    by: 'operator',
+  },
+  'YM-RUN-SPEC': {
+    class: 'INTERNAL',
+    means: 'What the run was asked to do cannot be read from its record.',
+    remedy: 'Start the run again; if it happens again, report it with the log lines of the dispatcher.',
     by: 'operator',
   },
   'YM-STATE-LOST': {

@@ -56,6 +56,8 @@ test.each<[string, string | Uint8Array, string]>([
   ['four hundred digits', `[${'9'.repeat(400)}]`, 'YM-JSON-NUMBER'],
   ['a __proto__ key', '{"a":{"__proto__":{"admin":true}}}', 'YM-JSON-PROTO'],
   ['the same in escapes', '{"\\u005f_proto\\u005F_":1}', 'YM-JSON-PROTO'],
+  ['half of a surrogate pair', '{"a":["x\\ud83d"]}', 'YM-JSON-TEXT'],
+  ['the other half, in a key', '{"\\uDE00":1}', 'YM-JSON-TEXT'],
   ['invalid UTF-8', new Uint8Array([0x22, 0xff, 0x22]), 'YM-JSON-UTF8'],
   ['half a document', '{"a":', 'YM-JSON-SYNTAX'],
   ['an unfinished string', '"abc\\"', 'YM-JSON-SYNTAX'],
@@ -66,6 +68,7 @@ test.each<[string, string | Uint8Array, string]>([
 
 test('large numbers that fit and words with an e are fine', () => {
   expect(parseJson('[1e308,123456789012345678901234567890,true,false,"1e999"]')).toHaveLength(5);
+  expect(parseJson('["\\ud83d\\ude00","\\\\ud83d"]')).toEqual(['😀', '\\ud83d']);
   expect(parseJson('{"note":"__proto__ is a name"}')).toEqual({ note: '__proto__ is a name' });
 });
 

@@ -14,7 +14,8 @@ const refuse = (code: string, message: string) => new YardError('INVALID', `YM-J
 /**
  * JSON text as a value. The limits are checked on the text, before anything is built from it: a megabyte of brackets
  * parses in a second and then breaks whoever walks it. Throws INVALID, never with the text itself.
- * Also refused: numbers that JavaScript turns into Infinity (they would be written back as null), and `__proto__` keys.
+ * Also refused: numbers that JavaScript turns into Infinity (they would be written back as null), `__proto__` keys, and
+ * halves of surrogate pairs: they are no text, so no protobuf string and no UTF-8 file can hold them.
  */
 export function parseJson(text: string | Uint8Array, limits: Partial<JsonLimits> = {}): unknown {
   const { maxBytes, maxDepth, maxKeys } = { ...JSON_LIMITS, ...limits };
@@ -30,8 +31,8 @@ export function parseJson(text: string | Uint8Array, limits: Partial<JsonLimits>
     const position = /position (\d+)/.exec((error as Error).message)?.[1];
     throw refuse('SYNTAX', `This is not valid JSON${position === undefined ? '' : ` (at character ${position})`}.`);
   }
-  // Only texts that could spell the key are walked: one in very many.
-  if (/__proto__|\\u005f/i.test(source)) assertJsonLimits(value, limits);
+  // Only texts that could spell the key, or half a pair, are walked: one in very many.
+  if (/__proto__|\\u(005f|d[89a-f])/i.test(source)) assertJsonLimits(value, limits);
   return value;
 }
 
@@ -89,6 +90,7 @@ export function assertJsonLimits(value: unknown, limits: Partial<JsonLimits> = {
   const open: { value: unknown; depth: number }[] = [{ value, depth: 0 }];
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     if (typeof next.value === 'number') assertFinite(next.value);
+    if (typeof next.value === 'string') assertText(next.value);
     if (typeof next.value !== 'object' || next.value === null) continue;
     const depth = next.depth + 1;
     if (depth > maxDepth) throw refuse('DEPTH', `The JSON is nested more than ${maxDepth} levels deep.`);
@@ -98,10 +100,16 @@ export function assertJsonLimits(value: unknown, limits: Partial<JsonLimits> = {
     }
     for (const [key, item] of Object.entries(next.value)) {
       if (++keys > maxKeys) throw refuse('KEYS', `The JSON has more than ${maxKeys} keys.`);
+      assertText(key);
       if (key === '__proto__') throw refuse('PROTO', 'The JSON has a key named __proto__, which no one may send.');
       open.push({ value: item, depth });
     }
   }
+}
+
+function assertText(text: string): void {
+  if (/\p{Surrogate}/u.test(text))
+    throw refuse('TEXT', 'The JSON has half of a surrogate pair (\\ud800 to \\udfff alone), which is no text.');
 }
 
 /** Reads a whole body, and stops at `maxBytes` (decompressed bytes, if the stream is). Throws INVALID. */

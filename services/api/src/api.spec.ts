@@ -699,6 +699,18 @@ test('members named like those of every object stay what they are', async () => 
     '/state',
     '/tenant',
   ]);
+  const deep = await call('POST', '/v1/runs', {
+    input: 'x',
+    toString: 1,
+    limits: { max_iterations: 1, constructor: 1 },
+  });
+  expect(deep.body.errors.map((fault: { pointer: string }) => fault.pointer).sort()).toEqual([
+    '/limits/constructor',
+    '/toString',
+  ]);
+  expect((await call('GET', '/v1/runs?toString=1')).status).toBe(400);
+  const tools = await call('POST', '/v1/runs', { input: 'x', tools: ['__proto__'] });
+  expect([tools.status, tools.body.code]).toEqual([404, 'YM-TOOL-UNKNOWN']);
   const proto = await call('POST', '/v1/runs', undefined, { raw: '{"input":"x","metadata":{"__proto__":{"a":1}}}' });
   expect([proto.status, proto.body.code]).toEqual([400, 'YM-JSON-PROTO']);
 });
@@ -988,4 +1000,24 @@ test('usage is shown a day each, newest first', async () => {
   expect(body.items[1]).toMatchObject({ total_tokens: 0, providers: {} });
   expect((await call('GET', '/v1/tenants/acme/usage?days=41')).status).toBe(400);
   expect((await call('GET', '/v1/tenants/globex/usage')).status).toBe(404);
+});
+
+test('a path that no route can read is refused in the same shape', async () => {
+  for (const [path, status] of [
+    ['/v1/runs/%', 400],
+    ['/v1/runs/%F0%28', 400],
+    [`/v1/runs/${'a'.repeat(201)}`, 404],
+  ] as const) {
+    const refused = await call('GET', path);
+    expect([refused.status, refused.body.status, typeof refused.body.code]).toEqual([status, status, 'string']);
+    expect(refused.body.trace_id).toMatch(/^[0-9a-f]{32}$/);
+  }
+});
+
+test('a text that is cut in the middle of a character is refused, whichever member it is in', async () => {
+  for (const raw of ['{"input":"x\\ud83d"}', '{"input":"x","metadata":{"\\ude00":1}}']) {
+    const refused = await call('POST', '/v1/runs', undefined, { raw });
+    expect([refused.status, refused.body.code]).toEqual([400, 'YM-JSON-TEXT']);
+  }
+  expect((await call('POST', '/v1/runs', undefined, { raw: '{"input":"\\ud83d\\ude00"}' })).status).toBe(201);
 });

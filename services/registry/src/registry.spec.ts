@@ -244,6 +244,10 @@ it('a tenant deletes its own tools and no shared ones', async () => {
   await expect.poll(async () => (await refusal(get('crm_temporary'))).class).toBe('NOT_FOUND');
   const shared = caller.request(Registry.delete, acme, { name: 'file_read' }, { timeoutMs: 5_000 });
   expect((await refusal(shared)).class).toBe('NOT_FOUND');
+  for (const name of ['*', '>', 'a.b', '{}', '\0', '']) {
+    const none = caller.request(Registry.delete, acme, { name }, { timeoutMs: 5_000 });
+    expect((await refusal(none)).class).toBe('NOT_FOUND');
+  }
 });
 
 it('of two writers of one version one is told that it lost', async () => {

@@ -56,7 +56,7 @@ function post({ url, headers, model, stream }: HttpLoad): Promise<void> {
 
 role(async ({ natsUrl, natsPass }: Options) => {
   const bus = await Bus.connect({ url: natsUrl, user: 'api', pass: natsPass });
-  const ask = async (model: string, timeoutMs = 30_000): Promise<number> => {
+  const ask = async (model: string, timeoutMs = 110_000): Promise<number> => {
     const requestId = newId();
     let frames = 0;
     let ended = false;

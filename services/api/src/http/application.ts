@@ -7,7 +7,7 @@ import { YardError } from '@yardmaster/contracts';
 import { type ServiceContext } from '@yardmaster/service-kit';
 import { parseJson } from '@yardmaster/guard';
 import { type Health, type Logger, NestLogger } from '@yardmaster/service-kit';
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { TenantKeys } from '../auth/tenant-keys.js';
 import { ApiConfig } from '../config.js';
 import { installDocs } from './docs.js';
@@ -33,6 +33,9 @@ function assertHost(request: FastifyRequest, config: ApiConfig): void {
   if (!ours) throw new YardError('INVALID', 'YM-HOST', 'This server does not go by the name in the Host header.');
 }
 
+/** Characters of an id or a name in a path; nothing that is there has a longer one. */
+const MOST_PARAM = 200;
+
 /** The HTTP application over `module`, ready to listen. */
 export async function createApi(
   module: DynamicModule,
@@ -46,7 +49,12 @@ export async function createApi(
     return503OnClosing: true,
     // A stream that is open when the service stops is ended by its reader's feed; idle sockets must not hold it up.
     forceCloseConnections: true,
-    routerOptions: { maxParamLength: 200 },
+    routerOptions: { maxParamLength: MOST_PARAM },
+    // What the router refuses before there is a route has our shape too.
+    frameworkErrors: (error: Error, request: unknown, reply: unknown) => {
+      (request as ApiRequest).traceId = childTrace(undefined).slice(3, 35);
+      new ProblemFilter(context.log).reply(error, request as ApiRequest, reply as FastifyReply);
+    },
   });
   const app = await NestFactory.create<NestFastifyApplication>(module, adapter, {
     logger: new NestLogger(context.log),

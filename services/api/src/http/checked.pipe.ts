@@ -42,8 +42,9 @@ export function check<T extends object>(type: new () => T, value: unknown, isQue
     forbidNonWhitelisted: !(type as { open?: boolean }).open,
     validationError: { target: false },
   });
-  // The one name that an instance cannot take over.
-  const stray: Fault[] = Object.hasOwn(value, 'constructor') ? [{ pointer: '/constructor', rule: 'is unknown' }] : [];
+  const stray = (type as { open?: boolean }).open
+    ? []
+    : straysIn(type, value as Record<string, unknown>, '').map((pointer): Fault => ({ pointer, rule: 'is unknown' }));
   if (errors.length + stray.length === 0) return instance;
   const faults = [...stray, ...errors.flatMap((error) => faultsOf(error, '', type))].slice(0, 50);
   const where = (fault: Fault) => (isQuery ? fault.pointer.slice(1) : fault.pointer);
@@ -56,17 +57,32 @@ export function check<T extends object>(type: new () => T, value: unknown, isQue
   );
 }
 
+/** Every object has it already, so an instance cannot take it over from what was sent. */
+const isOfEveryObject = (name: string) => name in Object.prototype;
+
+/** Pointers of the members that no instance can take over, in declared members too. */
+const straysIn = (type: new () => object, value: Record<string, unknown>, at: string): string[] =>
+  Object.entries(value).flatMap(([name, member]) => {
+    if (isOfEveryObject(name)) return [`${at}/${name}`];
+    const nested = nestedType(type, name);
+    return nested === undefined || !isFree(member) || Array.isArray(member)
+      ? []
+      : straysIn(nested, member as Record<string, unknown>, `${at}/${name}`);
+  });
+
+const isFree = (member: unknown) => typeof member === 'object' && member !== null;
+
 /**
  * Members of a declared class become instances of it; other objects and lists stay as they were sent: copies would lose
  * members named like those of every object, and cost as much as reading them.
  */
 function instantiate<T extends object>(type: new () => T, value: Record<string, unknown>): T {
-  const isFree = (member: unknown) => typeof member === 'object' && member !== null;
-  const scalars = Object.fromEntries(Object.entries(value).filter(([, member]) => !isFree(member)));
+  const entries = Object.entries(value).filter(([name]) => !isOfEveryObject(name));
+  const scalars = Object.fromEntries(entries.filter(([, member]) => !isFree(member)));
   const instance = plainToInstance(type, scalars);
   const members = instance as Record<string, unknown>;
-  for (const [name, member] of Object.entries(value)) {
-    if (!isFree(member) || name === 'constructor') continue;
+  for (const [name, member] of entries) {
+    if (!isFree(member)) continue;
     const nested = nestedType(type, name);
     members[name] =
       nested === undefined || Array.isArray(member) ? member : instantiate(nested, member as Record<string, unknown>);
@@ -102,7 +118,8 @@ function faultsOf(error: ValidationError, at: string, type?: new () => object): 
 }
 
 function printable(value: unknown): unknown {
-  if (typeof value === 'number' || typeof value === 'boolean' || value === null) return value;
+  if (typeof value === 'number') return Number.isFinite(value) ? value : undefined;
+  if (typeof value === 'boolean' || value === null) return value;
   if (typeof value === 'string') return value.length > 60 ? `${value.slice(0, 60)}…` : value;
   return undefined;
 }

@@ -13,8 +13,11 @@ export class ProblemFilter implements ExceptionFilter {
 
   catch(exception: unknown, host: ArgumentsHost): void {
     const http = host.switchToHttp();
-    const request = http.getRequest<ApiRequest>();
-    const reply = http.getResponse<FastifyReply>();
+    this.reply(exception, http.getRequest<ApiRequest>(), http.getResponse<FastifyReply>());
+  }
+
+  /** Answers a request with what went wrong. */
+  reply(exception: unknown, request: ApiRequest, reply: FastifyReply): void {
     const error = translate(exception, request);
     const status = statusOf(error);
     if (status >= 500)
@@ -72,6 +75,8 @@ function translate(exception: unknown, request: ApiRequest): YardError {
         'YM-ROUTE-UNKNOWN',
         `There is no ${request.method} ${pathOf(request)}; see /docs.`,
       );
+    case 414:
+      return new YardError('NOT_FOUND', 'YM-ROUTE-UNKNOWN', 'Nothing has a name as long as that in the path.');
     case 413:
       return new YardError(
         'INVALID',

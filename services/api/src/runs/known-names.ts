@@ -37,8 +37,11 @@ export class KnownNames {
 
   private async checkTools(tenant: TenantId, names: string[]): Promise<void> {
     const timeoutMs = this.config.rpcTimeoutMs;
-    const { unknown: missing } = await this.bus.request(Registry.resolve, tenant, { names }, { timeoutMs });
-    const wrong = Object.keys(missing);
+    const resolved = await this.bus.request(Registry.resolve, tenant, { names }, { timeoutMs });
+    // The one name that cannot be a key of an answer.
+    const missing = new Map(Object.entries(resolved.unknown));
+    if (names.includes('__proto__')) missing.set('__proto__', '');
+    const wrong = [...missing.keys()];
     if (wrong.length === 0) return;
     const { tools } = await this.bus.request(Registry.list, tenant, { limit: LISTED }, { timeoutMs });
     throw unknown(
@@ -46,7 +49,7 @@ export class KnownNames {
       'YM-TOOL-UNKNOWN',
       wrong,
       tools.map(({ name }) => name),
-      missing[wrong[0]!],
+      missing.get(wrong[0]!),
     );
   }
 

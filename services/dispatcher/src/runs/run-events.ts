@@ -24,11 +24,12 @@ export const TERMINAL_EVENTS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * What says how far a run is, and is followed by something else at once as a rule, waits so long for it, in milliseconds:
- * a stored message costs its writer, the server's disk and every reader the same, whatever it holds.
+ * What only says how far a run is waits so long for what follows it, in milliseconds: a stored message costs its writer,
+ * the server's disk and every reader the same, whatever it holds. A dispatcher that is killed meanwhile leaves it unsaid
+ * (a resumed run says again that it started); so it may be nothing that a reader waits for, as for the end of a call.
  */
 const HOLD_MS = 10;
-const HELD: ReadonlySet<StoredEventType> = new Set(['run.started', 'step.started', 'usage', 'tool.completed']);
+const HELD: ReadonlySet<StoredEventType> = new Set(['run.started', 'step.started', 'usage']);
 
 /** Most bytes of one message; NATS takes 1 MiB unless told otherwise. */
 const MOST_BYTES = 900_000;

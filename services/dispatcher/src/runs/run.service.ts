@@ -1,4 +1,4 @@
-import { fromJsonString } from '@bufbuild/protobuf';
+import { create, fromJsonString } from '@bufbuild/protobuf';
 import { Inject, Injectable } from '@nestjs/common';
 import { Abandon, type Bus, failpoint, HandBack, type WorkContext } from '@yardmaster/bus';
 import { ConversationStore, type RunRef, type RunRecord, type TerminalState } from '@yardmaster/conversation';
@@ -6,6 +6,7 @@ import {
   Runs,
   type RunCommand,
   type RunMessage,
+  type StartRun,
   StartRunSchema,
   subjects,
   type TenantId,
@@ -107,7 +108,7 @@ export class RunService {
     const resumed = !fresh && (record.startedMs !== undefined || record.attempts > 1);
     const events = resumed ? await RunEvents.resumed(this.bus, tenant, run) : RunEvents.fresh(this.bus, tenant, run);
     // The store remembers how many events were written: fewer in the stream would be a loss there, more a loss here.
-    const spec = fromJsonString(StartRunSchema, record.specJson, { ignoreUnknownFields: true });
+    const { spec, unreadable } = readSpec(record);
     const session = new RunSession(this.store, this.log, spec, fence, seq, record, events, this.config.leaseMs);
     this.sessions.add(session);
     session.keepLease();
@@ -117,6 +118,13 @@ export class RunService {
     });
     try {
       if (this.stopping) session.interrupt('shutdown');
+      if (unreadable !== undefined) {
+        this.log.error({ run, err: unreadable }, 'the record of a run cannot be read');
+        return await this.fail(
+          session,
+          new YardError('INTERNAL', 'YM-RUN-SPEC', 'What the run was asked to do cannot be read from its record.'),
+        );
+      }
       if (record.attempts > this.config.maxAttempts)
         return await this.fail(
           session,
@@ -300,5 +308,14 @@ class CommandBuffer {
   handOver(handler: (command: RunCommand) => void): void {
     this.handler = handler;
     for (const command of this.waiting.splice(0)) handler(command);
+  }
+}
+
+/** A record that cannot be read ends its run: reading it again would fail for ever, and hold the conversation. */
+function readSpec({ specJson }: RunRecord): { spec: StartRun; unreadable?: unknown } {
+  try {
+    return { spec: fromJsonString(StartRunSchema, specJson, { ignoreUnknownFields: true }) };
+  } catch (unreadable) {
+    return { spec: create(StartRunSchema), unreadable };
   }
 }

@@ -34,6 +34,8 @@ export interface RoundContext {
 }
 
 const QUEUE_FULL_WAIT_MS = 250;
+/** An abort without a reason makes an exception with a stack, for every call. */
+const DONE = 'done';
 
 /** Runs the calls of one round: independent calls in parallel, one outcome per call, in call order. */
 @Injectable()
@@ -88,7 +90,7 @@ export class ToolRound {
       failpoint('dispatcher.result.received');
       return this.accept(call, stored);
     } finally {
-      stop.abort();
+      stop.abort(DONE);
     }
   }
 

@@ -158,10 +158,16 @@ export class ToolCatalogue implements OnModuleInit {
   async delete(tenant: TenantId, name: string): Promise<void> {
     const kv = this.bus.kv(BUCKETS.tools);
     const key = `${tenant}.${name}`;
-    if ((await kv.get(key)) === undefined)
-      throw new YardError('NOT_FOUND', 'YM-TOOL-UNKNOWN', `The tenant has no tool "${name}" of its own.`, {
-        details: { name },
-      });
+    // Only names that can be registered are keys; the snapshot may lag, so it is the bucket that is asked.
+    if (!/^[\w-]+$/.test(name) || (await kv.get(key)) === undefined)
+      throw new YardError(
+        'NOT_FOUND',
+        'YM-TOOL-UNKNOWN',
+        `The tenant has no tool "${name.slice(0, 128)}" of its own.`,
+        {
+          details: { name: name.slice(0, 128) },
+        },
+      );
     await kv.delete(key);
   }
 
