@@ -192,3 +192,16 @@ test('there is one provider more when the release brings a llama.cpp server', ()
   expect(text).toContain('key_file: /run/yardmaster/llama/api-key');
   find(render({ profile: 'gpu' }), 'Service', 'llama');
 });
+
+test('a list of host names has the names of the Service and the Ingress too', () => {
+  const values = { api: { hosts: ['api.example.com'], ingress: { enabled: true, host: 'ym.example.com' } } };
+  const { env } = find(render({ values }), 'Deployment', 'api').spec.template.spec.containers[0];
+  expect(env.find(({ name }: { name: string }) => name === 'YM_API_HOSTS').value.split(',')).toEqual([
+    'api.example.com',
+    'ym-yardmaster-api',
+    'ym-yardmaster-api.yard',
+    'ym-yardmaster-api.yard.svc',
+    'ym-yardmaster-api.yard.svc.cluster.local',
+    'ym.example.com',
+  ]);
+});

@@ -64,6 +64,8 @@ async function run<C extends ServiceConfig>(
   const closers: (() => Promise<void> | void)[] = [];
   let app: INestApplicationContext | undefined;
   let stopping: Promise<void> | undefined;
+  // Nothing to close while the connection is still being tried, which may take as long as NATS is away.
+  let closeBus = async () => {};
 
   // Handlers first: a signal during the start must not end the process half-way.
   const stop = (why: string) => (stopping ??= shutDown(why));
@@ -77,6 +79,7 @@ async function run<C extends ServiceConfig>(
     pass: passwordIn(config.natsPasswordFile, 'YM_NATS_PASSWORD_FILE'),
     log,
   });
+  closeBus = () => bus.close();
   health.addReadiness('nats', () =>
     bus.status() === 'connected' ? undefined : `the connection to NATS is ${bus.status()}`,
   );
@@ -103,7 +106,7 @@ async function run<C extends ServiceConfig>(
     try {
       await app?.close();
       for (const close of closers.reverse()) await close();
-      await bus.close();
+      await closeBus();
       await health.close();
       log.info('stopped');
       process.exit(0);
