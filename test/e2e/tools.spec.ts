@@ -311,3 +311,21 @@ it('a tool that comes in mid-conversation can be called at once, is told at the 
   const [before, after] = [bodies.at(-2)!, bodies.at(-1)!];
   expect(frontOf(after)).toBe(frontOf(before));
 });
+
+it('after a compaction the tools that were loaded stand in front', async () => {
+  const { run } = await completed('claude_text');
+  const url = `/v1/conversations/${run.conversation_id}`;
+  const { items } = (await (await yard.api(`${url}/messages?limit=100`)).json()) as { items: { seq: number }[] };
+  const compacted = await yard.api(`${url}/compact`, {
+    json: { up_to_seq: items.at(-1)!.seq, summary: 'p-17 was refunded.' },
+  });
+  expect(compacted.status, await compacted.clone().text()).toBeLessThan(300);
+  await yard.settled(
+    (await yard.start({ input: 'once more', agent: 'claude_text', conversation_id: run.conversation_id })).id,
+  );
+  const front = frontOf(
+    seenBy('claude_text').findLast(({ messages }) => JSON.stringify(messages).includes('once more'))!,
+  );
+  expect(front).toContain('payment_id');
+  expect(front.length).toBeLessThan(20_000);
+});

@@ -25,7 +25,7 @@ import { type Log, stderrLog } from './log.js';
 import { decode, encode, encodeJson, HeaderBlock } from './payload.js';
 import { publish, ReplyInbox } from './reply-inbox.js';
 import { serve, type ServeContext, type Served } from './rpc-server.js';
-import { Store, type StoredAck } from './stored.js';
+import { type QueueState, Store, type StoredAck } from './stored.js';
 import { readStream, type StreamOptions } from './stream-reader.js';
 import { type StreamContext, StreamServer } from './stream-server.js';
 import { Ticker } from './ticker.js';
@@ -233,6 +233,24 @@ export class Bus {
     { fromSequence }: { fromSequence?: number | undefined } = {},
   ): AsyncGenerator<{ message: MessageShape<M>; sequence: number; subject: string }, void, void> {
     return this.#store.read(stream, subject, schema, fromSequence);
+  }
+
+  /** Names of the streams that take in a subject (wildcards allowed). */
+  streamsOf(subject: string): Promise<string[]> {
+    return this.#store.names(subject);
+  }
+
+  /** How far the workers of a queue have come. */
+  queueState(stream: string, consumer: string): Promise<QueueState> {
+    return this.#store.queue(stream, consumer);
+  }
+
+  /** The first message of a stream from a sequence on, as bytes. */
+  nextMessage(
+    stream: string,
+    from: number,
+  ): Promise<{ sequence: number; subject: string; data: Uint8Array } | undefined> {
+    return this.#store.next(stream, from);
   }
 
   /** Deletes one stored message; true when it was there. */

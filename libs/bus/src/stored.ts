@@ -37,6 +37,16 @@ export interface StoredAck {
   duplicate: boolean;
 }
 
+export interface QueueState {
+  /** Sequence of the first message, and how many there are. */
+  first: number;
+  messages: number;
+  /** Messages that the consumer will deliver or waits for: what is above that is left over. */
+  known: number;
+  ackedUpTo: number;
+  deliveredUpTo: number;
+}
+
 /** Messages that the server keeps: publishing them with an answer, and reading them back. */
 export class Store {
   readonly #nc: NatsConnection;
@@ -120,6 +130,53 @@ export class Store {
     if (answer.error === undefined) return answer.success === true;
     if (answer.error.code === 404 || answer.error.err_code === 10057 || answer.error.err_code === 10043) return false;
     throw storeError(stream, answer.error);
+  }
+
+  /** Names of the streams that take in a subject (wildcards allowed). */
+  async names(subject: string): Promise<string[]> {
+    const answer = await this.#call<{ streams?: string[] | null }>('$JS.API.STREAM.NAMES', JSON.stringify({ subject }));
+    if (answer.error) throw storeError(subject, answer.error);
+    return answer.streams ?? [];
+  }
+
+  /** How far a queue's one consumer has come, and how much of the queue it does not know of. */
+  async queue(stream: string, consumer: string): Promise<QueueState> {
+    const name = subjectToken(stream);
+    const state = await this.#call<{ state: { messages: number; first_seq: number } }>(
+      `$JS.API.STREAM.INFO.${name}`,
+      '',
+    );
+    if (state.error) throw storeError(stream, state.error);
+    const known = await this.#call<{
+      num_pending: number;
+      num_ack_pending: number;
+      ack_floor: { stream_seq: number };
+      delivered: { stream_seq: number };
+    }>(`$JS.API.CONSUMER.INFO.${name}.${subjectToken(consumer)}`, '');
+    if (known.error) throw storeError(stream, known.error);
+    return {
+      first: state.state.first_seq,
+      messages: state.state.messages,
+      known: known.num_pending + known.num_ack_pending,
+      ackedUpTo: known.ack_floor.stream_seq,
+      deliveredUpTo: known.delivered.stream_seq,
+    };
+  }
+
+  /** The first message of a stream from a sequence on, as bytes. */
+  async next(
+    stream: string,
+    from: number,
+  ): Promise<{ sequence: number; subject: string; data: Uint8Array } | undefined> {
+    const body = JSON.stringify({ seq: from, next_by_subj: '>' });
+    const answer = await this.#call<{ message?: { seq: number; subject: string; data?: string } }>(
+      `$JS.API.STREAM.MSG.GET.${subjectToken(stream)}`,
+      body,
+    );
+    if (answer.error?.code === 404) return undefined;
+    if (answer.error) throw storeError(stream, answer.error);
+    const { seq, subject, data = '' } = answer.message!;
+    return { sequence: seq, subject, data: Buffer.from(data, 'base64') };
   }
 
   /**

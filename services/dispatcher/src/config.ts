@@ -78,6 +78,13 @@ export class DispatcherConfig extends ServiceConfig {
   @Max(600_000)
   sweepMs: number = 1_000;
 
+  /** How often the leader clears the queues of messages that were done already. */
+  @FromEnv('YM_DISPATCHER_JANITOR_MS')
+  @IsInt()
+  @Min(100)
+  @Max(3_600_000)
+  janitorMs: number = 10_000;
+
   /** The YAML file with providers, routing and agents. */
   @FromEnv('YM_CONFIG')
   @IsOptional()

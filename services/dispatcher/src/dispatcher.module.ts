@@ -10,6 +10,7 @@ import { Hooks, MetricsHook, RUN_HOOKS } from './runs/hooks.js';
 import { Leader } from './runs/leader.js';
 import { MetaTools } from './runs/meta-tools.js';
 import { ModelCall } from './runs/model-call.js';
+import { QueueJanitor } from './runs/queue-janitor.js';
 import { RunService } from './runs/run.service.js';
 import { RunWorker } from './runs/run-worker.js';
 import { TenantPolicies } from './runs/tenant-policies.js';
@@ -59,6 +60,7 @@ import { ToolSnapshot } from './runs/tool-snapshot.js';
     { provide: RUN_HOOKS, useFactory: (metrics: MetricsHook) => [metrics], inject: [MetricsHook] },
     Hooks,
     RunService,
+    QueueJanitor,
     RunWorker,
     Leader,
   ],

@@ -4,6 +4,7 @@ import { ConversationStore } from '@yardmaster/conversation';
 import { Runs, subjects, tenantId } from '@yardmaster/contracts';
 import { BUS, LOGGER, type Logger } from '@yardmaster/service-kit';
 import { DispatcherConfig } from '../config.js';
+import { QueueJanitor } from './queue-janitor.js';
 import { RunService } from './run.service.js';
 
 const LEASE = 'dispatcher';
@@ -16,6 +17,7 @@ export class Leader implements OnApplicationBootstrap, BeforeApplicationShutdown
   private timer: NodeJS.Timeout | undefined;
   private running: Promise<void> = Promise.resolve();
   private stopped = false;
+  private cleanedAt = performance.now();
 
   constructor(
     @Inject(BUS) private readonly bus: Bus,
@@ -23,6 +25,7 @@ export class Leader implements OnApplicationBootstrap, BeforeApplicationShutdown
     private readonly store: ConversationStore,
     private readonly config: DispatcherConfig,
     private readonly runs: RunService,
+    private readonly janitor: QueueJanitor,
   ) {}
 
   onApplicationBootstrap(): void {
@@ -51,6 +54,9 @@ export class Leader implements OnApplicationBootstrap, BeforeApplicationShutdown
     await this.fireTimers();
     await this.admitWaiting();
     await this.publishOrphans();
+    if (performance.now() - this.cleanedAt < this.config.janitorMs) return;
+    this.cleanedAt = performance.now();
+    await this.janitor.sweep();
   }
 
   private async fireTimers(): Promise<void> {
