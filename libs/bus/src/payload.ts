@@ -57,5 +57,3 @@ export class HeaderBlock {
     return new HeaderBlock(pairs) as unknown as MsgHdrs;
   }
 }
-
-export const JSON_HEADER = HeaderBlock.of([[HEADERS.encoding, 'json']]);

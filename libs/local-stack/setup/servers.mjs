@@ -50,7 +50,7 @@ export async function ensureServers({ required }) {
   if (!required) return;
   const elsewhere = found.filter((one) => one.file === undefined && !isMissing(one));
   for (const { program } of elsewhere)
-    console.error(`yardmaster: no ${program.names[0]} on ${process.platform}: the shell executor will not serve here`);
+    console.error(`yardmaster: no ${program.names[0]} on ${process.platform}: the shell and file tools need Linux`);
   const missing = found.filter(isMissing);
   if (missing.length > 0) throw new SetupError(explain(missing), 7);
 }

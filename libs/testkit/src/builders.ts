@@ -6,8 +6,6 @@ export const userTurn = (content: ChatTurn['content']): ChatTurn => ({ type: 'ch
 /** What the model says, without tools. */
 export const assistantTurn = (content: string): ChatTurn => ({ type: 'chat', role: 'assistant', content });
 
-export const systemTurn = (content: string): ChatTurn => ({ type: 'chat', role: 'system', content });
-
 /** What the model asks for: `callTurn(['file_read', { path: 'a' }], …)`. Ids are `call_0`, `call_1`, … */
 export function callTurn(...calls: [name: string, args: Record<string, unknown>][]): AssistantToolCalls {
   return {

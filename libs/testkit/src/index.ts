@@ -1,4 +1,4 @@
-export { assistantTurn, callTurn, longConversation, resultTurn, systemTurn, userTurn } from './builders.js';
+export { assistantTurn, callTurn, longConversation, resultTurn, userTurn } from './builders.js';
 export { type Direction, FaultProxy, type Faults } from './fault-proxy.js';
 export { startServers, type Servers, type ServersOptions } from './servers.js';
 export { until } from './until.js';

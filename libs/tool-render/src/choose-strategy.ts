@@ -1,5 +1,4 @@
 import { type RenderSpec } from './create-renderer.js';
-import { type Strategy } from './renderer.js';
 import { type ToolCatalogue } from './tool-view.js';
 import { showTool } from './view-schema.js';
 
@@ -48,11 +47,3 @@ export function chooseStrategy(spec: RenderSpec, catalogue: ToolCatalogue): Rend
       return spec;
   }
 }
-
-/** What each strategy does when a provider entry names nothing but the kind of model. */
-export const STRATEGY_OF_FAMILY: Readonly<Record<'anthropic' | 'openai' | 'gpt-oss' | 'other', Strategy>> = {
-  anthropic: 'claude_deferred',
-  openai: 'openai_native_deferred',
-  'gpt-oss': 'harmony_dispatcher',
-  other: 'xml_upfront',
-};

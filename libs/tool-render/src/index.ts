@@ -14,7 +14,7 @@ export {
   type ToolSetChange,
 } from './renderer.js';
 export { type RenderSpec, createRenderer } from './create-renderer.js';
-export { STRATEGY_OF_FAMILY, chooseStrategy, isSmallSet, roughTokens } from './choose-strategy.js';
+export { chooseStrategy, isSmallSet, roughTokens } from './choose-strategy.js';
 export { RenderSession, type RenderSessionState, selectedNames } from './render-session.js';
 export { CALL_MCP, META_TOOLS, META_TOOL_NAMES, SEARCH_LIMIT, TOOL_DESCRIBE, TOOL_SEARCH } from './meta-tools.js';
 export { ExposedNames, exposedName, isServerId } from './exposed-names.js';

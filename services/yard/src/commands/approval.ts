@@ -1,8 +1,8 @@
-import type { Approval, Decision, Run } from '@yardmaster/client';
+import { type Approval, type Decision, paged, type Run } from '@yardmaster/client';
 import type { Invocation } from '../cli/invocation.js';
 import { UsageError } from '../cli/usage-error.js';
 import { NothingFound } from '../connection/fragments.js';
-import { pages, runId } from './find.js';
+import { runId } from './find.js';
 
 /** `yard approval list [RUN]`: without a run, the calls of every run that waits. */
 export async function list(invocation: Invocation): Promise<void> {
@@ -11,7 +11,7 @@ export async function list(invocation: Invocation): Promise<void> {
   const items: Approval[] = [];
   if (given !== undefined) items.push(...(await session.api.runs.approvals(await runId(session, given))));
   else {
-    const waiting = pages<Run>((cursor) =>
+    const waiting = paged<Run>((cursor) =>
       session.api.runs.page({ state: 'waiting_approval', limit: 200, ...(cursor !== undefined && { cursor }) }),
     );
     for await (const run of waiting)

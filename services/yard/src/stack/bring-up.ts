@@ -75,8 +75,10 @@ export async function bringUp(options: BringUpOptions): Promise<RunningStack> {
   }).catch((error: Error) => Promise.reject(new StackError(error.message, 2)));
   const shell = findSandbox();
   if (!shell) {
-    const why = process.platform === 'linux' ? 'was not found' : `does not exist on ${process.platform}`;
-    const words = `the shell tool is off: bubblewrap (bwrap) ${why}; everything else works`;
+    const words =
+      process.platform === 'linux'
+        ? 'the shell tool is off: bubblewrap (bwrap) was not found; everything else works'
+        : `the shell tool is off and the file tools answer with errors: both need Linux, this is ${process.platform}; everything else works`;
     options.onProgress({ what: 'executor-shell', state: 'note', words });
   }
   try {

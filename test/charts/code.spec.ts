@@ -1,0 +1,52 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { parsePlatformConfig } from '@yardmaster/service-kit';
+import { expect, test } from 'vitest';
+import { PROFILES, render, root } from './helm.ts';
+import { envOf, find, pods } from './manifest.ts';
+
+// What the charts take for granted about the code.
+
+test('the configuration file that the chart writes is one that the services accept, without a warning', () => {
+  for (const profile of PROFILES) {
+    const text = find(render({ profile }), 'ConfigMap', 'config').data!['config.yaml']!;
+    expect(parsePlatformConfig(text).warnings, profile).toEqual([]);
+  }
+  const gpu = parsePlatformConfig(find(render({ profile: 'gpu' }), 'ConfigMap', 'config').data!['config.yaml']!);
+  expect(gpu.providers['llama']).toMatchObject({ kind: 'llamacpp', key_file: '/run/yardmaster/llama/api-key' });
+});
+
+test('every YM_ variable that a container gets is one that its code reads', () => {
+  const sources = (folder: string): string =>
+    readdirSync(`${root}${folder}`, { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.ts') && !name.endsWith('.spec.ts'))
+      .map((name) => readFileSync(`${root}${folder}/${name}`, 'utf8'))
+      .join('\n');
+  const shared = sources('libs/service-kit/src');
+  const install = {
+    enabled: true,
+    policy: { registries: {} },
+    egress: [{ to: [{ ipBlock: { cidr: '1.2.3.4/32' } }] }],
+  };
+  const values = { api: { hosts: ['x'] }, executors: { shell: { sandbox: { install } } } };
+  for (const { component, all } of pods(render({ values })))
+    for (const container of all) {
+      const service = ['nats', 'redis', 'test', 'bootstrap'].includes(component) ? 'yard' : component;
+      const code = shared + sources(`services/${service}/src`);
+      for (const name of Object.keys(envOf(container)).filter((one) => one.startsWith('YM_'))) {
+        // The runner's variables are written once without their prefix.
+        const short = name.replace('YM_EXECUTOR_SHELL_', '');
+        const known =
+          code.includes(`'${name}'`) ||
+          code.includes(`${name}:`) ||
+          (short !== name && new RegExp(`\\b${short}\\b`).test(code));
+        expect(known, `${component}/${container.name}: ${name}`).toBe(true);
+      }
+    }
+});
+
+test('what containers run is there', () => {
+  for (const { all } of pods(render()))
+    for (const { command = [] } of all)
+      for (const word of command.filter((one) => one.startsWith('services/')))
+        expect(existsSync(`${root}${word.replace('/dist/', '/src/').replace(/\.js$/, '.ts')}`), word).toBe(true);
+});
