@@ -210,9 +210,9 @@ export class ApprovalPolicy {
     });
   }
 
-  /** Sets the timer that wakes the run when the earliest approval expires. */
-  async parked(session: RunSession, waiting: readonly PendingCall[]): Promise<void> {
-    const earliest = Math.min(...waiting.map((call) => call.approvalExpiresMs ?? Number.POSITIVE_INFINITY));
+  /** Sets the timer that wakes the run when the earliest approval expires, or the run's own time is up. */
+  async parked(session: RunSession, waiting: readonly PendingCall[], deadlineMs: number): Promise<void> {
+    const earliest = Math.min(deadlineMs, ...waiting.map((call) => call.approvalExpiresMs ?? Number.POSITIVE_INFINITY));
     if (Number.isFinite(earliest))
       await this.store.timers.add(
         approvalTimer(session.tenant, session.conversation, session.run),

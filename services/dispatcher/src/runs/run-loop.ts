@@ -77,6 +77,8 @@ export class RunLoop {
       Math.max(0, this.plan.limits.deadlineMs - Date.now()),
     );
     deadline.unref();
+    // One that was parked past its deadline ends before anything else is looked at.
+    if (this.plan.limits.deadlineMs <= Date.now()) session.interrupt('deadline');
     try {
       if (session.record.startedMs === undefined || session.record.state === 'queued') await this.start();
       session.events.emit('run.started', { conversation_id: session.conversation, model: this.plan.model });
@@ -313,7 +315,7 @@ export class RunLoop {
     }
     await session.events.flush();
     await session.park({ pending: settled.calls, state: 'waiting_approval' });
-    await this.parts.approvals.parked(session, settled.waiting);
+    await this.parts.approvals.parked(session, settled.waiting, this.plan.limits.deadlineMs);
     return { kind: 'parked' };
   }
 
