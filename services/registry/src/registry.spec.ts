@@ -144,6 +144,8 @@ it('a changed definition is a new version with another hash; the same one is no 
 
 test.each([
   ['a reserved name', { name: '__tool_search' }, 'bad_name'],
+  ['the name that models know a meta tool by', { name: 'tool_search' }, 'bad_name'],
+  ['the same as an alias', { aliases: ['tool_describe'] }, 'bad_name'],
   ['a schema that is no object', { parametersJson: '{"type":"array"}' }, 'top_not_object'],
   [
     'a reference elsewhere',

@@ -22,6 +22,10 @@ export interface ToolProblem {
 /** Everything that keeps a tool from being registered. Slow schemas are tried in a worker, so this takes up to 2.5 s. */
 export async function problemsOf(tool: Tool, visible: ReadonlyMap<string, Tool>): Promise<ToolProblem[]> {
   const problems = [...fieldProblems(tool), ...aliasProblems(tool, visible)];
+  // Meta tools are shown to models without their underscores.
+  for (const name of [tool.name, ...tool.aliases])
+    if (visible.has(`__${name}`))
+      problems.push({ code: 'bad_name', message: `name: "${name}" is what models know "__${name}" by` });
   problems.push(...(await schemaProblems('parameters', tool.parametersJson)));
   if (tool.outputSchemaJson !== '') problems.push(...(await schemaProblems('output_schema', tool.outputSchemaJson)));
   return problems;
