@@ -71,3 +71,16 @@ it.each(['api', 'dispatcher', 'router', 'registry', 'executor-files', 'executor-
     }
   },
 );
+
+it.each(['nats', 'redis'] as const)('a %s that ends by itself is started again, and the runs go on', async (server) => {
+  const runs = await Promise.all(Array.from({ length: 2 }, () => yard.start({ input: 'go' })));
+  const before = yard.stack[server].pid;
+  process.kill(before, 'SIGKILL');
+  const state = (run: string) =>
+    yard.get(run).then(
+      (view) => view.state,
+      () => 'away',
+    );
+  for (const run of runs) await expect.poll(() => state(run.id), { timeout: 60_000 }).toBe('completed');
+  expect(yard.stack[server].pid).not.toBe(before);
+});

@@ -11,7 +11,14 @@ import {
   ROLES,
   tenantId,
 } from '@yardmaster/contracts';
-import { type NatsServer, natsTable, type RedisServer, startNats, startRedis } from '@yardmaster/local-stack';
+import {
+  type Exit,
+  type NatsServer,
+  natsTable,
+  type RedisServer,
+  startNats,
+  startRedis,
+} from '@yardmaster/local-stack';
 import { LAST_STACK, type LastStack, serviceEntry, type StackFile, stateFolder } from './checkout.js';
 import { declaredExecutors } from './declared-executors.js';
 import type { FoundModel } from './model-search.js';
@@ -60,11 +67,15 @@ const SERVICES: readonly { name: string; redis: boolean; executor?: string }[] =
   { name: 'api', redis: true },
 ];
 
+/** Attempts to start a server again that ended by itself, a second apart. */
+const REVIVALS = 10;
+
 /** All of Yardmaster on this machine: real nats-server and redis-server with generated logins, and every service. */
 export class LocalStack {
   readonly state: string;
   private readonly processes = new Map<string, ServiceProcess>();
   private stopped: Promise<void> | undefined;
+  private readonly revivals = new Set<Promise<void>>();
 
   private constructor(
     private readonly options: StackOptions,
@@ -84,9 +95,19 @@ export class LocalStack {
     const declared = declaredExecutors(options.model.yaml);
     const kinds = [...new Set([...(options.executors ?? BUILT_IN_EXECUTORS), ...declared])];
     const began = performance.now();
+    // The servers are there before the stack is; until then a start that fails ends everything anyway.
+    let up: LocalStack | undefined;
     const [nats, redis] = await Promise.all([
-      startNats({ accounts: natsTable(kinds), dir: join(state, 'data', 'nats') }),
-      startRedis({ users: redisUsers(), dir: join(state, 'data', 'redis') }),
+      startNats({
+        accounts: natsTable(kinds),
+        dir: join(state, 'data', 'nats'),
+        onCrash: (exit) => up?.reviveServer('nats-server', up.nats, exit),
+      }),
+      startRedis({
+        users: redisUsers(),
+        dir: join(state, 'data', 'redis'),
+        onCrash: (exit) => up?.reviveServer('redis-server', up.redis, exit),
+      }),
     ]);
     options.onProgress({ what: 'nats-server, redis-server', state: 'ready', ms: performance.now() - began });
     const key = await mintApiKey(tenantId(DEMO_TENANT), { name: 'local stack', roles: [...ROLES] });
@@ -105,6 +126,7 @@ export class LocalStack {
       ready: false,
     };
     const stack = new LocalStack(options, nats, redis, file);
+    up = stack;
     try {
       await Promise.race([stack.comeUp(kinds, key), aborted(options.signal)]);
       options.signal?.throwIfAborted();
@@ -262,6 +284,31 @@ export class LocalStack {
   }
 
   /** Services first, in the reverse of their order, so that nothing in flight loses who it waits for; then the servers. */
+  /** Starts a server that ended by itself again, on its port and with its data. */
+  private reviveServer(what: string, server: NatsServer | RedisServer, { code, lastWords }: Exit): void {
+    if (this.stopped !== undefined) return;
+    const say = this.options.onProgress;
+    say({ what, state: 'died', words: `exit code ${code}; it is started again` });
+    const revival = (async () => {
+      const began = performance.now();
+      let failure: unknown = lastWords;
+      for (let tries = 0; tries < REVIVALS && this.stopped === undefined; tries++) {
+        try {
+          await server.startAgain();
+          return say({ what, state: 'ready', ms: performance.now() - began });
+        } catch (error) {
+          failure = error;
+          // Its port may be held for as long as what is left of it takes to end.
+          await new Promise((resolve) => setTimeout(resolve, 1000));
+        }
+      }
+      if (this.stopped === undefined)
+        say({ what, state: 'died', words: `it cannot be started again: ${String(failure)}` });
+    })();
+    this.revivals.add(revival);
+    void revival.finally(() => this.revivals.delete(revival));
+  }
+
   stop(): Promise<void> {
     return (this.stopped ??= this.end());
   }
@@ -277,6 +324,7 @@ export class LocalStack {
           .filter(([process]) => process === name || (process.startsWith(`${name}-`) && /-\d+$/.test(process)))
           .map(([, child]) => child.stop(this.graceMs)),
       );
+    await Promise.all(this.revivals);
     await Promise.all([this.nats.stop(), this.redis.stop()]);
     rmSync(join(this.state, 'secrets'), { recursive: true, force: true });
   }
