@@ -2,6 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { programs } from './config.js';
+import { assertDataReadable } from './nats-data.js';
 import { newPassword } from './credentials.js';
 import { natsConfig, type NatsTable } from './nats-config.js';
 import { Server, type ServerOptions, startServer } from './server.js';
@@ -82,6 +83,7 @@ export async function startNats(options: NatsOptions = {}): Promise<NatsServer> 
     writeFileSync(file, config, { mode: 0o600 });
     return file;
   };
+  if (options.dir !== undefined) assertDataReadable(options.dir, programs().nats);
   const started = await startServer(
     {
       name: 'nats',
