@@ -693,4 +693,10 @@ export const ERROR_CATALOGUE: Readonly<Record<string, ErrorEntry>> = {
       'Redis lost writes of the run (a power loss, or no append-only file), so it was ended instead of going on with a shortened history.',
     remedy: 'Start the run again; the conversation goes on with what was kept.',
   },
+  'YM-CALL-INTERRUPTED': {
+    class: 'UNAVAILABLE',
+    means: 'A tool call was started four times, and each time its executor ended before it could answer.',
+    remedy:
+      'Look at the log of the executor and at what the call does to it; the call is kept in the dead letters of its queue.',
+  },
 };

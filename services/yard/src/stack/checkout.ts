@@ -16,6 +16,7 @@ export interface StackFile {
   api_key: string;
   nats_url: string;
   redis_url: string;
+  /** Empty while no console is served. */
   console_url: string;
   services: Record<string, number>;
   started_at: string;

@@ -201,7 +201,6 @@ export class LocalStack {
         this.file.health![name] = `http://127.0.0.1:${line.healthPort}`;
         if (service.name === 'api' && index === 0 && line.api_url !== undefined) {
           this.file.api_url = line.api_url;
-          this.file.console_url = `${line.api_url}/console/`;
         }
         if (this.file.api_url !== '') this.writeFile();
         this.options.onProgress({ what: name, state: 'ready', ms: performance.now() - began });
