@@ -96,17 +96,17 @@ export class LocalStack {
     const kinds = [...new Set([...(options.executors ?? BUILT_IN_EXECUTORS), ...declared])];
     const began = performance.now();
     // The servers are there before the stack is; until then a start that fails ends everything anyway.
-    let up: LocalStack | undefined;
+    const up: { stack?: LocalStack } = {};
     const [nats, redis] = await Promise.all([
       startNats({
         accounts: natsTable(kinds),
         dir: join(state, 'data', 'nats'),
-        onCrash: (exit) => up?.reviveServer('nats-server', up.nats, exit),
+        onCrash: (exit) => up.stack?.reviveServer('nats-server', up.stack.nats, exit),
       }),
       startRedis({
         users: redisUsers(),
         dir: join(state, 'data', 'redis'),
-        onCrash: (exit) => up?.reviveServer('redis-server', up.redis, exit),
+        onCrash: (exit) => up.stack?.reviveServer('redis-server', up.stack.redis, exit),
       }),
     ]);
     options.onProgress({ what: 'nats-server, redis-server', state: 'ready', ms: performance.now() - began });
@@ -126,7 +126,7 @@ export class LocalStack {
       ready: false,
     };
     const stack = new LocalStack(options, nats, redis, file);
-    up = stack;
+    up.stack = stack;
     try {
       await Promise.race([stack.comeUp(kinds, key), aborted(options.signal)]);
       options.signal?.throwIfAborted();
@@ -282,7 +282,6 @@ export class LocalStack {
       writeFileSync(join(this.state, 'dev.json'), `${JSON.stringify(this.file, null, 2)}\n`, { mode: 0o600 });
   }
 
-  /** Services first, in the reverse of their order, so that nothing in flight loses who it waits for; then the servers. */
   /** Starts a server that ended by itself again, on its port and with its data. */
   private reviveServer(what: string, server: NatsServer | RedisServer, { code, lastWords }: Exit): void {
     if (this.stopped !== undefined) return;
@@ -308,6 +307,7 @@ export class LocalStack {
     void revival.finally(() => this.revivals.delete(revival));
   }
 
+  /** Services first, in the reverse of their order, so that nothing in flight loses who it waits for; then the servers. */
   stop(): Promise<void> {
     return (this.stopped ??= this.end());
   }
