@@ -13,8 +13,6 @@ export default defineConfig({
     include: ['**/*.spec.ts'], // relative to --dir, hence no folder names
     exclude: ['**/node_modules/**', '**/dist/**', 'test/charts/**', 'test/cluster/**', 'test/llama/**'],
     reporters: ['default', './test/summary-reporter.ts'],
-    // In CI a test of real processes may meet a machine that stood still for a moment; it must pass the second time.
-    retry: process.env['CI'] ? 1 : 0,
     testTimeout: 30_000,
     hookTimeout: 60_000,
     pool: 'forks',
