@@ -57,8 +57,6 @@ export const platformConfigSchema = {
           },
           tool_dispatcher: { enum: ['auto', 'native', 'xml'] },
           render: { type: 'string' },
-          think_prefilled: { type: 'boolean', description: 'Does the chat template open <think> in the prompt?' },
-          text_calls: { type: 'boolean', description: 'Read calls from text when a native provider returned none.' },
           merge_system_into_user: { type: 'boolean' },
           reasoning_fallback: { type: 'boolean' },
           inline_think: { type: 'boolean' },

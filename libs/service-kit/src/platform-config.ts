@@ -20,8 +20,6 @@ export interface ProviderConfig {
   dialect?: string;
   tool_dispatcher?: 'auto' | 'native' | 'xml';
   render?: string;
-  think_prefilled?: boolean;
-  text_calls?: boolean;
   merge_system_into_user?: boolean;
   reasoning_fallback?: boolean;
   inline_think?: boolean;
