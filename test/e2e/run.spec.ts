@@ -197,7 +197,10 @@ describe('an unknown name', () => {
     await setup.kv(BUCKETS.tenants).put(apiKeyEntryName(tenant, entry.id), JSON.stringify(entry));
     await setup.close();
     await vi.waitFor(async () => expect((await stranger('/v1/me')).status).toBe(200), 10_000);
-    const put = { method: 'PUT', json: { description: 'Theirs.', parameters: { type: 'object' }, kind: 'files', effect: 'read', category: 'read' } };
+    const put = {
+      method: 'PUT',
+      json: { description: 'Theirs.', parameters: { type: 'object' }, kind: 'files', effect: 'read', category: 'read' },
+    };
     expect((await stranger('/v1/tools/their_secret_tool', put)).ok).toBe(true);
     strangers = ((await (await stranger('/v1/conversations', { method: 'POST' })).json()) as { id: string }).id;
     own = ((await (await yard.api('/v1/conversations', { method: 'POST' })).json()) as { id: string }).id;
