@@ -85,6 +85,7 @@ export const platformConfigSchema = {
       additionalProperties: false,
       properties: {
         default_model: { type: 'string' },
+        embedding_model: { type: 'string', description: 'For vectors that the platform itself asks for.' },
         providers: strings,
         retries: { type: 'integer', minimum: 0, maximum: 10 },
         backoff_ms: { type: 'integer', minimum: 1, maximum: 10000 },

@@ -38,6 +38,7 @@ export interface ProviderConfig {
 
 export interface RoutingConfig {
   default_model?: string;
+  embedding_model?: string;
   providers?: string[];
   retries?: number;
   backoff_ms?: number;
