@@ -71,6 +71,8 @@ export interface ReadOptions {
   reasoningFallback?: boolean;
   /** Leading think blocks move to reasoning. Off where calls come as text: the call parser reads them there. */
   inlineThink?: boolean;
+  /** The output limit that was sent: an answer that used all of it was cut, even where the server calls it complete. */
+  maxTokens?: number;
   /** Ids for calls that came without one. */
   newId?: () => string;
   /** Bytes of one SSE line, and of a whole answer. */
