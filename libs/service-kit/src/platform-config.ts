@@ -23,6 +23,8 @@ export interface ProviderConfig {
   merge_system_into_user?: boolean;
   reasoning_fallback?: boolean;
   inline_think?: boolean;
+  think_prefilled?: boolean;
+  text_fallback?: boolean;
   responses_fallback?: boolean;
   timeout_s?: number;
   connect_timeout_s?: number;
