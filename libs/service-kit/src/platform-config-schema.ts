@@ -75,6 +75,7 @@ export const platformConfigSchema = {
           idle_timeout_s: positive,
           max_connections: positive,
           weight: { type: 'integer', minimum: 0 },
+          slots: { ...positive, description: 'Requests that it works on at once; more wait in it.' },
           headers: { type: 'object', additionalProperties: { type: 'string' } },
           demo: { type: 'boolean', description: 'The built-in scripted model; announced as such everywhere.' },
         },
