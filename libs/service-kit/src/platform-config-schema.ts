@@ -78,6 +78,7 @@ export const platformConfigSchema = {
           idle_timeout_s: positive,
           max_connections: positive,
           weight: { type: 'integer', minimum: 0 },
+          slots: { ...positive, description: 'Requests that it works on at once; more wait in it.' },
           headers: { type: 'object', additionalProperties: { type: 'string' } },
           demo: { type: 'boolean', description: 'The built-in scripted model; announced as such everywhere.' },
         },
@@ -88,6 +89,7 @@ export const platformConfigSchema = {
       additionalProperties: false,
       properties: {
         default_model: { type: 'string' },
+        embedding_model: { type: 'string', description: 'For vectors that the platform itself asks for.' },
         providers: strings,
         retries: { type: 'integer', minimum: 0, maximum: 10 },
         backoff_ms: { type: 'integer', minimum: 1, maximum: 10000 },
