@@ -16,6 +16,7 @@ export {
   dataLimitKb,
   isolationArguments,
   limitVariables,
+  makeSandboxEtc,
   privateArguments,
   SANDBOX_ENVIRONMENT,
   SANDBOX_HOME,
