@@ -21,6 +21,8 @@ const TASKS = {
   faults: { servers: 'need', build: true, do: (args) => node('test/faults/run.ts', ...args) },
   bench: { servers: 'need', build: true, do: bench },
   'test:charts': { servers: 'look', build: true, do: (args) => own('charts', args) },
+  'test:cluster': { servers: 'look', build: true, do: (args) => own('cluster', args) },
+  'test:images': { servers: 'look', do: (args) => own('images', args) },
 };
 
 const node = (...args) => run('node', args);
