@@ -6,6 +6,7 @@ import {
   ToolOutputSchema,
   ToolResultSchema,
 } from './gen/yardmaster/executor/v1/executor_pb.js';
+import { ViewRequestSchema, ViewResponseSchema } from './gen/yardmaster/fleet/v1/fleet_pb.js';
 import {
   DeleteToolRequestSchema,
   GetToolRequestSchema,
@@ -100,6 +101,10 @@ export const Registry = {
   resolve: rpc('registry', 'resolve', ResolveRequestSchema, ResolveResponseSchema),
   search: rpc('registry', 'search', SearchToolsRequestSchema, SearchToolsResponseSchema),
   validate: rpc('registry', 'validate', ValidateRequestSchema, ValidateResponseSchema),
+} as const;
+
+export const Fleet = {
+  view: rpc('fleet', 'view', ViewRequestSchema, ViewResponseSchema),
 } as const;
 
 export const Runs = {

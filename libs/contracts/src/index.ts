@@ -22,6 +22,15 @@ export {
   StreamFrameSchema,
 } from './gen/yardmaster/common/v1/common_pb.js';
 export * from './gen/yardmaster/executor/v1/executor_pb.js';
+export {
+  type Decision as FleetDecision,
+  type Executor as FleetExecutor,
+  type Pod as FleetPod,
+  type ViewRequest as FleetViewRequest,
+  ViewRequestSchema as FleetViewRequestSchema,
+  type ViewResponse as FleetViewResponse,
+  ViewResponseSchema as FleetViewResponseSchema,
+} from './gen/yardmaster/fleet/v1/fleet_pb.js';
 export * from './gen/yardmaster/registry/v1/registry_pb.js';
 export * from './gen/yardmaster/router/v1/router_pb.js';
 export * from './gen/yardmaster/run/v1/run_pb.js';

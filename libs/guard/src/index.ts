@@ -12,3 +12,15 @@ export {
 } from './policy.js';
 export { followRedirects, type Hop, type Landed } from './redirect.js';
 export { Secret } from './secret.js';
+export {
+  dataLimitKb,
+  isolationArguments,
+  limitVariables,
+  privateArguments,
+  SANDBOX_ENVIRONMENT,
+  SANDBOX_HOME,
+  type SandboxLimits,
+  sealArguments,
+  SECCOMP_FILE,
+  systemArguments,
+} from './sandbox.js';

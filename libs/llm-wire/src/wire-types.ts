@@ -71,6 +71,11 @@ export interface ReadOptions {
   reasoningFallback?: boolean;
   /** Leading think blocks move to reasoning. Off where calls come as text: the call parser reads them there. */
   inlineThink?: boolean;
+  /**
+   * The template opens the think block in the prompt: the text begins inside of it, unless reasoning came in a field of
+   * its own first. Read with `inlineThink` only.
+   */
+  thinkPrefilled?: boolean;
   /** Ids for calls that came without one. */
   newId?: () => string;
   /** Bytes of one SSE line, and of a whole answer. */

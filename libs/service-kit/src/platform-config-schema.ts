@@ -60,6 +60,14 @@ export const platformConfigSchema = {
           merge_system_into_user: { type: 'boolean' },
           reasoning_fallback: { type: 'boolean' },
           inline_think: { type: 'boolean' },
+          think_prefilled: {
+            type: 'boolean',
+            description: 'The chat template opens <think> in the prompt: answers begin inside the reasoning.',
+          },
+          text_fallback: {
+            type: 'boolean',
+            description: 'With native tools: an answer without calls is searched for calls written as text.',
+          },
           responses_fallback: { type: 'boolean' },
           timeout_s: positive,
           connect_timeout_s: positive,
@@ -67,6 +75,7 @@ export const platformConfigSchema = {
           idle_timeout_s: positive,
           max_connections: positive,
           weight: { type: 'integer', minimum: 0 },
+          slots: { ...positive, description: 'Requests that it works on at once; more wait in it.' },
           headers: { type: 'object', additionalProperties: { type: 'string' } },
           demo: { type: 'boolean', description: 'The built-in scripted model; announced as such everywhere.' },
         },

@@ -1,4 +1,4 @@
-import { unifiedDiff } from './diff.js';
+import { diffOfSplices } from './diff.js';
 import { candidateOf } from './describe.js';
 import type { Prepared } from './prepare.js';
 import { refuse } from './prepare.js';
@@ -15,6 +15,7 @@ import {
   type FoundEdit,
   type Pass,
   type RefusedEdit,
+  type Splice,
   type SyntaxPlace,
 } from './types.js';
 
@@ -167,8 +168,7 @@ export async function gate(
   }
   try {
     const before = await options.ast.errors(path, content);
-    const after =
-      before === undefined ? undefined : await options.ast.errors(path, written(content, edit, path).content);
+    const after = before === undefined ? undefined : await options.ast.errors(path, spliced(content, edit.splices));
     if (before === undefined || after === undefined) {
       skip(8, `syntax gate: no grammar for ${path.replace(/^.*[/\\]/, '')}`);
       return edit;
@@ -199,14 +199,20 @@ function lineCount(content: string): number {
   return count;
 }
 
-/** The content after an edit, with its diff. */
-export function written(content: string, edit: FoundEdit, path: string): AppliedEdit {
-  let after = '';
+/** The content after an edit, with its diff, of which at most about `diffUnits` are written out. */
+export function written(content: string, edit: FoundEdit, path: string, diffUnits?: number): AppliedEdit {
+  const after = spliced(content, edit.splices);
+  const diff = diffOfSplices(content, after, edit.splices, path, diffUnits);
+  return { ...edit, status: 'applied', content: after, diff };
+}
+
+function spliced(content: string, splices: readonly Splice[]): string {
+  const parts: string[] = [];
   let from = 0;
-  for (const splice of edit.splices) {
-    after += content.slice(from, splice.start) + splice.text;
-    from = splice.end;
+  for (const { start, end, text } of splices) {
+    parts.push(content.slice(from, start), text);
+    from = end;
   }
-  after += content.slice(from);
-  return { ...edit, status: 'applied', content: after, diff: unifiedDiff(content, after, path) };
+  parts.push(content.slice(from));
+  return parts.join('');
 }

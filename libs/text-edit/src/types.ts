@@ -23,6 +23,8 @@ export interface EditOptions {
   syntaxGate?: boolean;
   /** Time after which the guessing passes stop, in milliseconds; 2 000 when absent. */
   budgetMs?: number;
+  /** The diff ends behind the hunk with which it has more UTF-16 units than this; whole when absent. */
+  diffUnits?: number;
   /** Ends the work early with the signal's reason. */
   signal?: AbortSignal;
 }

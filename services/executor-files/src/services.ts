@@ -1,5 +1,5 @@
 import type { ToolContext } from '@yardmaster/executor-kit';
-import type { EditEngine } from '@yardmaster/text-edit';
+import type { ContentThreads } from './content/content-threads.js';
 import type { Workspace } from './paths/workspace.js';
 import type { CallJournal } from './storage/call-journal.js';
 import type { Locks } from './storage/locks.js';
@@ -22,7 +22,7 @@ export interface FileServices {
   locks: Locks;
   quotas: Quotas;
   journal: CallJournal;
-  engine: EditEngine;
+  content: ContentThreads;
   /**
    * Vectors for the embedding pass, which only ranks what the other passes found. The executor's login reaches no
    * router, so nothing is given here and the pass reports that it was skipped.

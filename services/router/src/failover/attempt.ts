@@ -198,9 +198,17 @@ function readOptions(candidate: Candidate): ReadOptions {
   return {
     provider: candidate.kind,
     reasoningFallback: candidate.reasoningFallback,
-    // Where calls come as text, the call parser separates thinking from calls; a search for tags would cut through both.
-    inlineThink: candidate.inlineThink && candidate.dialect === 'native',
+    inlineThink: splitsThink(candidate),
+    thinkPrefilled: candidate.thinkPrefilled ?? false,
   };
+}
+
+/**
+ * Is the thinking taken out of the text here? Where calls come as text, the call parser separates thinking from calls; a
+ * search for tags would cut through both.
+ */
+export function splitsThink({ inlineThink, dialect }: Candidate): boolean {
+  return inlineThink && dialect === 'native';
 }
 
 function isProgress(event: WireEvent): boolean {

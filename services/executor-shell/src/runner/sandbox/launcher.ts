@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { SECCOMP_FILE } from '@yardmaster/guard';
 import { type RunnerConfig } from '../config.js';
 import { type Validated } from '../validate.js';
 import { bwrapArguments, type SandboxSpec } from './bwrap-arguments.js';
-import { CHILD_FDS, type Launch, SECCOMP_FILE } from './run-sandboxed.js';
+import { CHILD_FDS, type Launch } from './run-sandboxed.js';
 
 /** How commands of one mode are started. */
 export interface Launcher {

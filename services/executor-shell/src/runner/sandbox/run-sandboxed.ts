@@ -3,7 +3,7 @@ import { closeSync, openSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { setPriority } from 'node:os';
 import { type Readable, type Writable } from 'node:stream';
-import { fileURLToPath } from 'node:url';
+import { SECCOMP_FILE } from '@yardmaster/guard';
 import { type FifoPool } from '../collect/fifo-pool.js';
 import { type Kept, StreamCollector } from '../collect/stream-collector.js';
 import { dataLimitKb } from './bwrap-arguments.js';
@@ -65,14 +65,12 @@ const PIPES_GRACE_MS = 500;
 const KILL_GRACE_MS = 2000;
 const SAMPLE_FIRST_MS = 40;
 const SAMPLE_MS = 100;
-const SECCOMP_ARCH = process.arch === 'arm64' ? 'arm64' : 'x64';
-export const SECCOMP_FILE = fileURLToPath(new URL(`../../../seccomp/${SECCOMP_ARCH}.bpf`, import.meta.url));
 
 // Joins the cgroups, then becomes the program.
 const JOIN = `n=$1; shift
 while [ "$n" -gt 0 ]; do echo $$ > "$1" || exit 125; shift; n=$((n-1)); done
 exec "$@"`;
-// The same limits as rootfs/limits.sh sets in a sandbox, for mode pod; `ulimit -f` counts 512 bytes here.
+// The same limits as guard's sandbox/rootfs/limits.sh sets in a sandbox, for mode pod; `ulimit -f` counts 512 bytes here.
 const LIMIT = `ulimit -c 0; ulimit -n "$1" 2>/dev/null; ulimit -f "$2" 2>/dev/null; ulimit -d "$3" 2>/dev/null
 echo 500 2>/dev/null > /proc/self/oom_score_adj
 shift 3; exec "$@"`;

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 
-const folder = new URL('../../../seccomp/', import.meta.url).pathname;
+const folder = new URL('../sandbox/seccomp/', import.meta.url).pathname;
 const ARCHES = {
   x64: {
     audit: 0xc000003e,

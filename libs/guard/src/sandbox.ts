@@ -1,0 +1,113 @@
+import { lstatSync, readlinkSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+
+/** Private to one sandbox; a memory file system that ends with it. */
+export const SANDBOX_HOME = '/home/agent';
+
+const asset = (path: string): string => fileURLToPath(new URL(`../sandbox/${path}`, import.meta.url));
+
+/** What kernel surface is closed to whatever runs in a sandbox; given to bubblewrap on a descriptor (`--seccomp`). */
+export const SECCOMP_FILE = asset(`seccomp/${process.arch === 'arm64' ? 'arm64' : 'x64'}.bpf`);
+
+/** What of the machine's /etc programs need and what is no secret. */
+const ETC = ['ld.so.cache', 'alternatives', 'ssl', 'pki', 'localtime', 'mime.types', 'java', 'fonts'];
+
+/** The environment that everything in a sandbox starts with; nothing of whoever starts it is inherited. */
+export const SANDBOX_ENVIRONMENT: Readonly<Record<string, string>> = {
+  PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+  HOME: SANDBOX_HOME,
+  USER: 'agent',
+  LOGNAME: 'agent',
+  SHELL: '/bin/bash',
+  LANG: 'C.UTF-8',
+  TERM: 'dumb',
+  TMPDIR: '/tmp',
+};
+
+export interface SandboxLimits {
+  pids: number;
+  openFiles: number;
+  /** Largest file. */
+  diskMb: number;
+  memoryMb: number;
+}
+
+/**
+ * A bound for a single process, so that it cannot outrun whoever watches the sum. It counts what is written to, not
+ * what is reserved, so programs that reserve much work.
+ */
+export function dataLimitKb(memoryMb: number): number {
+  return Math.round(memoryMb * 1.5) * 1024 + 65_536;
+}
+
+/** Variables that the first bash of a sandbox reads, and that are gone before anything else begins. */
+export function limitVariables(limits: SandboxLimits): Record<string, string> {
+  return {
+    BASH_ENV: '/run/limits',
+    SANDBOX_FILES: String(limits.openFiles),
+    SANDBOX_FILE_KB: String(limits.diskMb * 1024),
+    SANDBOX_DATA_KB: String(dataLimitKb(limits.memoryMb)),
+    SANDBOX_PIDS: String(limits.pids),
+  };
+}
+
+/** Arguments of bubblewrap: namespaces of its own for everything, no network, no capability, no life after its parent. */
+export function isolationArguments(): string[] {
+  return [
+    '--unshare-all',
+    '--unshare-user',
+    '--disable-userns',
+    // Load-bearing: without it a child in a session of its own outlives a killed bwrap.
+    '--die-with-parent',
+    '--new-session',
+    '--cap-drop',
+    'ALL',
+  ];
+}
+
+/** The read-only system: programs and libraries, the few files of /etc that are no secret, and `readOnlyPaths`. */
+export function systemArguments(readOnlyPaths: readonly string[]): string[] {
+  const args = ['--ro-bind', '/usr', '/usr', ...systemFolders(), '--dir', '/etc'];
+  for (const name of ETC) args.push('--ro-bind-try', `/etc/${name}`, `/etc/${name}`);
+  for (const name of ['passwd', 'group', 'hosts']) args.push('--ro-bind', asset(`rootfs/${name}`), `/etc/${name}`);
+  args.push('--ro-bind', asset('rootfs/limits.sh'), '/run/limits');
+  for (const path of readOnlyPaths) args.push('--ro-bind', path, path);
+  return args;
+}
+
+/** /proc, /dev and what may be written without anybody keeping it: each a memory file system of `tmpMb`. */
+export function privateArguments(tmpMb: number): string[] {
+  const size = String(tmpMb * 1024 * 1024);
+  const memory = (path: string) => ['--perms', '1777', '--size', size, '--tmpfs', path];
+  return [
+    ...['--proc', '/proc', '--dev', '/dev'],
+    ...memory('/tmp'),
+    ...memory('/dev/shm'),
+    ...['--perms', '0700', '--size', size, '--tmpfs', SANDBOX_HOME],
+    ...['--dir', '/var/tmp', '--size', size, '--perms', '1777', '--tmpfs', '/var/tmp'],
+  ];
+}
+
+/** What comes after the last mount: nothing more can be written but what was bound or is private. */
+export function sealArguments(cwd: string): string[] {
+  return [
+    ...['--remount-ro', '/dev', '--remount-ro', '/', '--chdir', cwd],
+    ...['--uid', '1000', '--gid', '1000', '--hostname', 'sandbox'],
+  ];
+}
+
+let system: string[] | undefined;
+
+/** /bin, /lib and their kin as this machine has them: links into /usr, or folders. */
+function systemFolders(): string[] {
+  system ??= ['bin', 'sbin', 'lib', 'lib32', 'lib64', 'libx32'].flatMap((name) => {
+    try {
+      return lstatSync(`/${name}`).isSymbolicLink()
+        ? ['--symlink', readlinkSync(`/${name}`), `/${name}`]
+        : ['--ro-bind', `/${name}`, `/${name}`];
+    } catch {
+      return [];
+    }
+  });
+  return system;
+}
