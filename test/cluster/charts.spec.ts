@@ -21,6 +21,8 @@ const RENDERS: Record<string, () => Manifest[]> = {
   scaled: () => render({ values: keda, kube: KUBE }),
   colocated: () => render({ values: { workspaces: { shared: { colocate: true, ephemeral: true } } }, kube: KUBE }),
   'mode-pod': () => render({ values: { executors: { shell: { sandbox: { mode: 'pod' } } } }, kube: KUBE }),
+  monitored: () =>
+    render({ values: { monitoring: { podMonitor: { enabled: true }, alerts: { enabled: true } } }, kube: KUBE }),
   ingress: () =>
     render({
       values: { api: { ingress: { enabled: true, tlsSecret: 't' }, autoscaling: { enabled: true } } },

@@ -82,14 +82,14 @@ export class ControlPlane {
     this.writeKubeconfig(this.kubeconfig, 'admin-token');
   }
 
-  /** A kubeconfig that authenticates with a token. */
-  writeKubeconfig(file: string, token: string): void {
+  /** A kubeconfig that authenticates with a token, for this server or for what stands in front of it. */
+  writeKubeconfig(file: string, token: string, server = this.url): void {
     const named = (what: object) => [{ name: 'it', ...what }];
     const text = {
       apiVersion: 'v1',
       kind: 'Config',
       clusters: named({
-        cluster: { server: this.url, 'certificate-authority': join(this.folder, 'certs/apiserver.crt') },
+        cluster: { server, 'certificate-authority': join(this.folder, 'certs/apiserver.crt') },
       }),
       users: named({ user: { token } }),
       contexts: named({ context: { cluster: 'it', user: 'it' } }),

@@ -38,6 +38,8 @@ const READ_ONLY = ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys', '/proc/sys
  */
 export class Container {
   output = '';
+  /** How it ended; undefined while it runs. */
+  code: number | undefined;
   readonly ended: Promise<number>;
   private readonly state: string;
 
@@ -48,7 +50,7 @@ export class Container {
     this.state = join(options.folder, 'runc');
     for (const stream of [child.stdout!, child.stderr!])
       stream.setEncoding('utf8').on('data', (text: string) => (this.output += text));
-    this.ended = once(child, 'close').then(([code]) => code as number);
+    this.ended = once(child, 'close').then(([code]) => (this.code = (code as number | null) ?? 1));
   }
 
   static start(options: ContainerOptions): Container {
