@@ -62,6 +62,7 @@ export interface FoundProvider extends ProviderConfig {
 
 export interface RoutingConfig {
   default_model?: string;
+  embedding_model?: string;
   providers?: string[];
   retries?: number;
   backoff_ms?: number;
