@@ -6,6 +6,7 @@ export * from './conversation-message.js';
 export * from './error-catalogue.js';
 export * from './exact-json.js';
 export * from './ids.js';
+export * from './model-forms.js';
 export * from './tenant-approvals.js';
 export * from './tenant-quota.js';
 export * from './yard-error.js';
