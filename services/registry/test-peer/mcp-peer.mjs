@@ -2,7 +2,7 @@
 // stdio|http [PORT]`. STATE is a JSON file that is read for every answer:
 // {tools, pageSize?, sameCursor?, authorization?: [accepted tokens]}. Over HTTP it keeps what it saw in STATE.seen.
 import { appendFileSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import { createConnection } from 'node:net';
 import { createInterface } from 'node:readline';
@@ -15,12 +15,14 @@ const text = (value) => ({
 });
 const fault = (code, message) => ({ error: { code, message } });
 let kept = [];
+// Not the pid: every sandbox counts its own.
+const PROCESS = randomUUID();
 
 const CALLS = {
   echo: (args) => text(args.text ?? ''),
   whoami: (_, session) =>
     // Hashed: a credential itself does not get through.
-    text({ token: sha256(session.token), pid: process.pid, session: session.id ?? null }),
+    text({ token: sha256(session.token), process: PROCESS, session: session.id ?? null }),
   keep: (args) => text((kept.push(args.text), kept)),
   sad: () => ({ ...text('the tool says that it failed'), isError: true }),
   unknown: () => fault(-32602, 'MCP error -32602: Tool unknown not found'),

@@ -60,7 +60,8 @@ export class McpFollower {
 
   /** Lists at once; resolves when that is done, however it ended. */
   async test(): Promise<void> {
-    await this.list();
+    // What failed is tried again as after any failure, not when the last good listing is due to be renewed.
+    if ((await this.list()) === undefined) this.now();
   }
 
   async stop(): Promise<void> {

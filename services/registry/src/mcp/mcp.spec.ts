@@ -202,7 +202,7 @@ afterAll(async () => {
 const status = async (id: string, tenant = acme, test = false): Promise<McpServer> =>
   (await api.request(Registry.mcpServers, tenant, { id, test }, { timeoutMs: 30_000 })).servers[0]!;
 const inState = (id: string, wanted: string, tenant = acme) =>
-  expect.poll(async () => (await status(id, tenant)).state, { timeout: 30_000 }).toBe(wanted);
+  expect.poll(async () => (await status(id, tenant)).state, { timeout: 80_000 }).toBe(wanted);
 const tools = async (tenant: TenantId): Promise<Tool[]> =>
   (await api.request(Registry.list, tenant, {}, { timeoutMs: 5_000 })).tools;
 const ofServer = async (tenant: TenantId, server: string) =>
@@ -419,7 +419,8 @@ it('a tenant’s credential is used in its own sessions and in no other', async 
     );
     for (const { tenant, token } of found)
       expect(`${server} ${tenant} ${token}`).toBe(`${server} ${tenant} ${sha256(TOKENS[tenant as 'acme' | 'globex'])}`);
-    const cell = ({ session, pid }: { session: string; pid: number }) => (server === 'cells' ? String(pid) : session);
+    const cell = ({ session, process }: { session: string; process: string }) =>
+      server === 'cells' ? process : session;
     const cells = (tenant: TenantId) => new Set(found.filter((one) => one.tenant === tenant).map(cell));
     expect(cells(acme).size).toBe(1);
     expect([...cells(acme)], 'no session and no process serves both').not.toEqual([...cells(globex)]);
@@ -461,6 +462,7 @@ it('no credential is in an answer, a status, a log line or a bucket', async () =
   );
   expect((await status('own')).state).toBe('failed');
   say('own', { tools: ALL, authorization: [TOKENS.acme, TOKENS.globex] });
+  expect((await status('own', acme, true)).state).toBe('ready');
   const stored: string[] = [];
   for (const bucket of [BUCKETS.tools, BUCKETS.tenants]) {
     const snapshot = await api.watch(bucket, (bytes) => Buffer.from(bytes).toString('latin1'));
