@@ -1,4 +1,4 @@
-import { BUCKETS, MCP_KIND, type ServiceName, STREAMS, toolStream } from './catalogue.js';
+import { BUCKETS, MCP_KIND, mayEmbed, type ServiceName, STREAMS, toolStream } from './catalogue.js';
 import { subjectToken } from './ids.js';
 
 /**
@@ -114,6 +114,8 @@ export function serviceUsers(kinds: readonly string[]): NatsUser[] {
         ...kvWrite(BUCKETS.grants),
         ...kvRead(BUCKETS.providers),
         ...answers('api'),
+        // Executors' questions come through the server's mapping of imports, which makes such a reply of theirs.
+        '_R_.>',
       ],
       ['ym.res.>', 'ym.cmd.>', 'ym.cancel.>', 'ym.rpc.dispatcher.>', '$JS.EVENT.ADVISORY.CONSUMER.>'],
     ),
@@ -184,6 +186,8 @@ export function executorAccount(kind: string): ExecutorAccount {
     // What it gives up of its own queue, and of no other.
     { subject: `ym.dlq.${stream}.*` },
     { subject: `$JS.API.DIRECT.GET.${STREAMS.claims.name}.>` },
+    // The dispatcher checks that the question is of a call that this tenant has under way.
+    ...(mayEmbed(kind) ? [{ subject: 'ym.rpc.dispatcher.embed.*' }] : []),
   ];
   return {
     kind,

@@ -44,6 +44,9 @@ const minConfidence = {
 const dryRun = { type: 'boolean', description: 'Only show what the edit would change.' };
 const newString = { type: 'string', maxLength: 1_000_000, description: 'The text to put there.' };
 
+/** Longest command in characters, here-documents included: a document of 300 kB is ordinary work. */
+export const MOST_COMMAND_CHARS = 512 * 1024;
+
 /** The built-in tools by their public names (README, "Built-in tools"). Meta tools are registered with two underscores. */
 export const BUILT_IN_TOOLS: readonly BuiltInTool[] = [
   {
@@ -56,7 +59,12 @@ export const BUILT_IN_TOOLS: readonly BuiltInTool[] = [
     timeoutMs: 600_000,
     parameters: object(
       {
-        command: { type: 'string', minLength: 1, maxLength: 100_000, description: 'The command line, as for bash -c.' },
+        command: {
+          type: 'string',
+          minLength: 1,
+          maxLength: MOST_COMMAND_CHARS,
+          description: 'The command line, as for bash -c.',
+        },
         cwd: path('Folder to run in, relative to the workspace. Default: the workspace itself.'),
         timeout_s: {
           type: 'integer',

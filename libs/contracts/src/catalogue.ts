@@ -1,11 +1,14 @@
 import type { DescMessage } from '@bufbuild/protobuf';
 import { AuditRecordSchema, EmptySchema, StreamControlSchema } from './gen/yardmaster/common/v1/common_pb.js';
 import {
+  CallEmbedRequestSchema,
+  CallEmbedResponseSchema,
   ClaimSchema,
   ToolCallSchema,
   ToolOutputSchema,
   ToolResultSchema,
 } from './gen/yardmaster/executor/v1/executor_pb.js';
+import { ViewRequestSchema, ViewResponseSchema } from './gen/yardmaster/fleet/v1/fleet_pb.js';
 import {
   DeleteToolRequestSchema,
   GetToolRequestSchema,
@@ -94,6 +97,11 @@ export const Router = {
   embed: rpc('router', 'embed', EmbedRequestSchema, EmbedResponseSchema),
 } as const;
 
+export const Dispatcher = {
+  /** Asked by executors, for a call that they were given: see `mayEmbed`. */
+  embed: rpc('dispatcher', 'embed', CallEmbedRequestSchema, CallEmbedResponseSchema),
+} as const;
+
 export const Registry = {
   list: rpc('registry', 'list', ListToolsRequestSchema, ListToolsResponseSchema),
   get: rpc('registry', 'get', GetToolRequestSchema, ToolSchema),
@@ -103,6 +111,10 @@ export const Registry = {
   search: rpc('registry', 'search', SearchToolsRequestSchema, SearchToolsResponseSchema),
   validate: rpc('registry', 'validate', ValidateRequestSchema, ValidateResponseSchema),
   mcpServers: rpc('registry', 'mcp-servers', McpServersRequestSchema, McpServersResponseSchema),
+} as const;
+
+export const Fleet = {
+  view: rpc('fleet', 'view', ViewRequestSchema, ViewResponseSchema),
 } as const;
 
 export const Runs = {
@@ -127,6 +139,9 @@ export function toolWork(kind: string): Work<typeof ToolCallSchema> {
     message: ToolCallSchema,
   };
 }
+
+/** Executor kinds whose calls may ask for vectors: the file tools, which rank places by them, in any isolation class. */
+export const mayEmbed = (kind: string): boolean => kind === 'files' || kind.startsWith('files-');
 
 /** `shell-gvisor` -> `YM_TOOL_SHELL_GVISOR` */
 export function toolStream(kind: string): string {

@@ -388,6 +388,30 @@ export const ERROR_CATALOGUE: Readonly<Record<string, ErrorEntry>> = {
     means: 'Providers are configured, and none can take this request; the reasons are in the details.',
     remedy: 'yard provider plan shows each provider with its reason.',
   },
+  'YM-LLM-NO-EMBEDDINGS': {
+    class: 'INVALID',
+    means: 'No model was named for embeddings, and the configuration names none.',
+    remedy: 'Set routing.embedding_model, or a provider with embeddings: true that serves one model.',
+    by: 'operator',
+  },
+  'YM-EMBED-CALL': {
+    class: 'DENIED',
+    means: 'An executor asked for embeddings for a call that this tenant does not have under way.',
+    remedy: 'None for the call: it goes on without them. Seen often, look at what that executor does.',
+    by: 'operator',
+  },
+  'YM-EMBED-LIMIT': {
+    class: 'EXHAUSTED',
+    means: 'An executor asked for more embeddings than one call, or all calls together, may have.',
+    remedy: 'None: the call goes on without them.',
+    by: 'operator',
+  },
+  'YM-EMBED-TEXTS': {
+    class: 'INVALID',
+    means: 'An executor asked for embeddings of no text, too many texts or too long ones.',
+    remedy: 'Send fewer and shorter texts.',
+    by: 'developers',
+  },
   'YM-LLM-NO-VISION': {
     class: 'INVALID',
     means: 'The request has images, and no provider in its chain can see them. Nothing was sent.',

@@ -11,7 +11,7 @@ import { checkFunctions, connectRedis, firstConnection, type RedisOptions } from
 import type { Decision, RunRecord, RunState, RunUpdate } from './run-record.js';
 import * as runs from './runs.js';
 import { Leadership, Timers } from './timers.js';
-import { ToolSets } from './tool-sets.js';
+import { type ConversationTools, ToolSets } from './tool-sets.js';
 import { WindowCache, type WindowCacheOptions } from './window-cache.js';
 
 const FIRST_CONNECTION_MS = 2_000;
@@ -65,11 +65,12 @@ export class ConversationStore {
     else this.redis.disconnect();
   }
 
-  /** Takes the conversation for one run: lease, fencing token and record in one step. */
-  async acquire(request: history.AcquireRequest): Promise<history.Acquired> {
-    const taken = await history.acquire(this.store, request);
+  /** Takes the conversation for one run: lease, fencing token and record in one step; and what it knows of its tools. */
+  async acquire(request: history.AcquireRequest): Promise<history.Acquired & { tools: ConversationTools }> {
+    // Commands of one connection keep their order, so the tools are read after the lease was taken, and cost no round trip.
+    const [taken, tools] = await Promise.all([history.acquire(this.store, request), this.toolSets.of(request)]);
     if (taken.kind === 'acquired' && taken.started) this.reindex(request, { state: 'running' }, 'running');
-    return taken;
+    return { ...taken, tools };
   }
 
   /** Extends the lease; throws CONFLICT `YM-FENCED` when the conversation was taken, `YM-STATE-LOST` when Redis forgot it. */

@@ -89,12 +89,15 @@ export class AnswerSink {
       options.newId ?? (() => `call_${crypto.randomUUID().replaceAll('-', '').slice(0, 24)}`),
     );
     if (options.inlineThink !== false) {
-      this.filter = new ThinkFilter({
-        text: (piece) => this.addText(piece),
-        think: (piece) => this.addInline(piece),
-        thinkEnd: () => this.endInlineBlock(),
-        loneClose: (tail, cut) => this.textWasReasoning(tail, cut),
-      });
+      this.filter = new ThinkFilter(
+        {
+          text: (piece) => this.addText(piece),
+          think: (piece) => this.addInline(piece),
+          thinkEnd: () => this.endInlineBlock(),
+          loneClose: (tail, cut) => this.textWasReasoning(tail, cut),
+        },
+        options.thinkPrefilled,
+      );
     }
   }
 
@@ -126,6 +129,7 @@ export class AnswerSink {
     if (piece === '' || this.closed) return;
     this.source ??= source;
     if (this.source !== source) return;
+    this.filter?.splitElsewhere();
     this.addReasoning(piece);
   }
 
@@ -191,7 +195,9 @@ export class AnswerSink {
     const reason = this.deriveReason();
     const empty = this.texts.length === 0 || this.texts.join('').trim() === '';
     const mayFallBack = this.options.reasoningFallback !== false && reason !== 'content_filter';
-    if (empty && mayFallBack && this.calls.size === 0 && this.inlineBlocks === 0 && this.reasonings.length > 0) {
+    // A block that the prompt opened and nothing closed: the model did not think this time, or thought in vain.
+    const unsplit = this.inlineBlocks === 0 || (this.filter?.isInPrefilled === true && reason !== 'length');
+    if (empty && mayFallBack && this.calls.size === 0 && unsplit && this.reasonings.length > 0) {
       this.marks.textFromReasoning = true;
       this.addText(this.reasonings.join(''));
     }

@@ -15,4 +15,5 @@ export {
   type AuthStyle,
   type ProviderKind,
 } from './catalogue.js';
+export { opensThinkInPrompt } from './llamacpp-props.js';
 export { costOf, priceOf, PRICES, type Price, type PriceRow } from './prices.js';

@@ -23,10 +23,24 @@ export class ThinkFilter {
   private blocks = 0;
   private mayBeLone = true;
 
-  constructor(private readonly sink: ThinkSink) {}
+  /** `prefilled`: the open tag stood in the prompt, so the text begins inside of a block. */
+  constructor(
+    private readonly sink: ThinkSink,
+    private prefilled = false,
+  ) {}
 
   get sawBlock(): boolean {
     return this.blocks > 0;
+  }
+
+  /** The block that the prompt opened has not ended: no close tag came, or nothing did. */
+  get isInPrefilled(): boolean {
+    return this.prefilled;
+  }
+
+  /** Reasoning came in a field of its own: the server splits it from the text, which is the answer then. */
+  splitElsewhere(): void {
+    if (this.mode === 'lead' && this.held === '') this.prefilled = false;
   }
 
   push(piece: string): void {
@@ -55,7 +69,8 @@ export class ThinkFilter {
       if (held !== '') this.sink.think(held);
       this.sink.thinkEnd();
     } else if (held !== '' && this.mode === 'lead') {
-      if (this.blocks === 0 || held.trim() !== '') this.sink.text(held);
+      if (this.prefilled) this.sink.think(held);
+      else if (this.blocks === 0 || held.trim() !== '') this.sink.text(held);
     }
   }
 
@@ -73,6 +88,11 @@ export class ThinkFilter {
       return '';
     }
     this.held = '';
+    if (this.prefilled) {
+      this.mode = 'inside';
+      this.blocks++;
+      return text;
+    }
     this.mode = 'text';
     return this.blocks > 0 ? body : text;
   }
@@ -89,6 +109,7 @@ export class ThinkFilter {
     }
     if (close > 0) this.sink.think(text.slice(0, close));
     this.sink.thinkEnd();
+    this.prefilled = false;
     this.mode = 'lead';
     return text.slice(close + CLOSE.length);
   }

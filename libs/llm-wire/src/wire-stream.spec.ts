@@ -192,6 +192,38 @@ describe('think blocks in the text', () => {
     expect(reader.answer()).toMatchObject({ text: '<think>a</think>b', reasoning: '', marks: {} });
   });
 
+  describe('opened by the prompt', () => {
+    const prefilled = (deltas: object[], finish = 'stop', options = {}): WireAnswer => {
+      const reader = new WireStream('openai-chat', { thinkPrefilled: true, ...options });
+      for (const delta of deltas) reader.push(encoder.encode(chat(delta)));
+      reader.push(encoder.encode(chat({}, finish)));
+      reader.end();
+      return reader.answer();
+    };
+    const say = (...texts: string[]) => texts.map((content) => ({ content }));
+
+    it('end at the first close tag, and an open tag of the model is taken for that of the prompt', () => {
+      for (const pieces of [
+        ['a <', 'b </thi', 'nk>\n\nc'],
+        ['<thi', 'nk>a <b </think>c'],
+      ])
+        expect(prefilled(say(...pieces))).toMatchObject({ text: 'c', reasoning: 'a <b', marks: { inlineThink: true } });
+    });
+
+    it('are all of an answer that is cut inside', () => {
+      expect(prefilled(say('a b'), 'length')).toMatchObject({ text: '', reasoning: 'a b' });
+    });
+
+    it('are the answer where nothing closes them, unless that is turned off', () => {
+      expect(prefilled(say('a b'))).toMatchObject({ text: 'a b', marks: { textFromReasoning: true } });
+      expect(prefilled(say('a b'), 'stop', { reasoningFallback: false })).toMatchObject({ text: '', reasoning: 'a b' });
+    });
+
+    it('are not looked for where the server gives the reasoning in a field', () => {
+      expect(prefilled([{ reasoning_content: 'r' }, ...say('a')])).toMatchObject({ text: 'a', reasoning: 'r' });
+    });
+  });
+
   it('any text and any cutting gives the same text and reasoning as one piece', () => {
     const soup = fc.array(fc.constantFrom('<think>', '</think>', 'a', ' ', '\n', '<', '</th', 'ink>'), {
       maxLength: 12,

@@ -1,3 +1,6 @@
+import { RENDER_STRATEGIES, TEXT_DIALECTS } from '@yardmaster/contracts';
+
+const RENDER = ['auto', ...RENDER_STRATEGIES] as const;
 const strings = { type: 'array', items: { type: 'string', minLength: 1 }, uniqueItems: true } as const;
 const chains = { type: 'object', additionalProperties: strings } as const;
 const positive = { type: 'integer', minimum: 1 } as const;
@@ -52,14 +55,22 @@ export const platformConfigSchema = {
           context: { ...positive, description: 'Tokens of the context window.' },
           max_output_tokens: positive,
           dialect: {
-            type: 'string',
+            enum: TEXT_DIALECTS,
             description: 'Text dialect of models without native tools: hermes, qwen_xml, harmony, …',
           },
           tool_dispatcher: { enum: ['auto', 'native', 'xml'] },
-          render: { type: 'string' },
+          render: { enum: RENDER },
           merge_system_into_user: { type: 'boolean' },
           reasoning_fallback: { type: 'boolean' },
           inline_think: { type: 'boolean' },
+          think_prefilled: {
+            type: 'boolean',
+            description: 'The chat template opens <think> in the prompt: answers begin inside the reasoning.',
+          },
+          text_fallback: {
+            type: 'boolean',
+            description: 'With native tools: an answer without calls is searched for calls written as text.',
+          },
           responses_fallback: { type: 'boolean' },
           timeout_s: positive,
           connect_timeout_s: positive,
@@ -67,6 +78,7 @@ export const platformConfigSchema = {
           idle_timeout_s: positive,
           max_connections: positive,
           weight: { type: 'integer', minimum: 0 },
+          slots: { ...positive, description: 'Requests that it works on at once; more wait in it.' },
           headers: { type: 'object', additionalProperties: { type: 'string' } },
           demo: { type: 'boolean', description: 'The built-in scripted model; announced as such everywhere.' },
         },
@@ -77,6 +89,7 @@ export const platformConfigSchema = {
       additionalProperties: false,
       properties: {
         default_model: { type: 'string' },
+        embedding_model: { type: 'string', description: 'For vectors that the platform itself asks for.' },
         providers: strings,
         retries: { type: 'integer', minimum: 0, maximum: 10 },
         backoff_ms: { type: 'integer', minimum: 1, maximum: 10000 },
@@ -97,7 +110,7 @@ export const platformConfigSchema = {
           system: { type: 'string', maxLength: 100000 },
           tools: strings,
           tool_dispatcher: { enum: ['auto', 'native', 'xml'] },
-          render: { type: 'string' },
+          render: { enum: RENDER },
           temperature: { type: 'number', minimum: 0, maximum: 2 },
           max_output_tokens: positive,
           limits: {

@@ -23,6 +23,8 @@ export interface ProviderConfig {
   merge_system_into_user?: boolean;
   reasoning_fallback?: boolean;
   inline_think?: boolean;
+  think_prefilled?: boolean;
+  text_fallback?: boolean;
   responses_fallback?: boolean;
   timeout_s?: number;
   connect_timeout_s?: number;
@@ -30,12 +32,37 @@ export interface ProviderConfig {
   idle_timeout_s?: number;
   max_connections?: number;
   weight?: number;
+  slots?: number;
   headers?: Record<string, string>;
   demo?: boolean;
 }
 
+/** Is a pod to be sent anything? Only to a `ready` one. */
+export type PodPhase = 'ready' | 'loading' | 'draining' | 'unhealthy' | 'unchecked';
+
+/**
+ * What the fleet writes into `ym_providers`: one entry for each pod of a provider. What the configuration says of the
+ * provider of that name holds for its pods too, and over what they say of themselves.
+ */
+export interface FoundProvider extends ProviderConfig {
+  base_url: string;
+  found: {
+    /** The provider whose pod this is. */
+    provider: string;
+    pod: string;
+    namespace: string;
+    node: string;
+    phase: PodPhase;
+    /** Why it is not ready; empty when it is. */
+    reason: string;
+    /** Milliseconds since the epoch. */
+    since_ms: number;
+  };
+}
+
 export interface RoutingConfig {
   default_model?: string;
+  embedding_model?: string;
   providers?: string[];
   retries?: number;
   backoff_ms?: number;

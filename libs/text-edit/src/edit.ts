@@ -58,7 +58,7 @@ export async function finishEdit(
   if (result.status === 'found' && result.pass >= 3 && options.syntaxGate === true)
     result = await gate(text, result, path, options, skip);
   result = { ...result, skipped };
-  return result.status === 'found' ? written(text, result, path) : result;
+  return result.status === 'found' ? written(text, result, path, options.diffUnits) : result;
 }
 
 /** The passes that need no one else. */

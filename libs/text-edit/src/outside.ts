@@ -1,5 +1,5 @@
-import { unifiedDiff } from './diff.js';
-import { candidateOf } from './describe.js';
+import { diffOfSplices } from './diff.js';
+import { candidateOf, shown } from './describe.js';
 import type { Prepared } from './prepare.js';
 import { refuse } from './prepare.js';
 import { alreadyApplied, explain, floor, found, sentence } from './search.js';
@@ -15,6 +15,7 @@ import {
   type FoundEdit,
   type Pass,
   type RefusedEdit,
+  type Splice,
   type SyntaxPlace,
 } from './types.js';
 
@@ -120,6 +121,10 @@ export async function byMeaning(
   }
   try {
     const vectors = await options.embed([prepared.oldText, ...refused.candidates.map((candidate) => candidate.text)]);
+    if (vectors === undefined) {
+      skip(7, 'no embedding endpoint');
+      return refused;
+    }
     if (vectors.length !== refused.candidates.length + 1)
       throw new Error(`${vectors.length} vectors for ${refused.candidates.length + 1} texts`);
     const ranked = refused.candidates
@@ -131,7 +136,11 @@ export async function byMeaning(
         passName: PASS_NAMES[7],
         confidence: Math.round(Math.max(0, Math.min(0.6, likeness * 0.6)) * 1000) / 1000,
       }));
-    return { ...refused, candidates: ranked };
+    const first = ranked[0]!;
+    // The words name the place that resembles the text most; a model reads those, and perhaps nothing else.
+    const isNamed = refused.status === 'below_confidence' && first.startLine === refused.candidates[0]!.startLine;
+    const named = `\nBy meaning, lines ${first.startLine} to ${first.endLine} are nearest:\n${shown(first)}`;
+    return { ...refused, message: refused.message + (isNamed ? '' : named), candidates: ranked };
   } catch (error) {
     options.signal?.throwIfAborted();
     skip(7, `the embedding endpoint failed: ${error instanceof Error ? error.message : String(error)}`);
@@ -167,8 +176,7 @@ export async function gate(
   }
   try {
     const before = await options.ast.errors(path, content);
-    const after =
-      before === undefined ? undefined : await options.ast.errors(path, written(content, edit, path).content);
+    const after = before === undefined ? undefined : await options.ast.errors(path, spliced(content, edit.splices));
     if (before === undefined || after === undefined) {
       skip(8, `syntax gate: no grammar for ${path.replace(/^.*[/\\]/, '')}`);
       return edit;
@@ -199,14 +207,20 @@ function lineCount(content: string): number {
   return count;
 }
 
-/** The content after an edit, with its diff. */
-export function written(content: string, edit: FoundEdit, path: string): AppliedEdit {
-  let after = '';
+/** The content after an edit, with its diff, of which at most about `diffUnits` are written out. */
+export function written(content: string, edit: FoundEdit, path: string, diffUnits?: number): AppliedEdit {
+  const after = spliced(content, edit.splices);
+  const diff = diffOfSplices(content, after, edit.splices, path, diffUnits);
+  return { ...edit, status: 'applied', content: after, diff };
+}
+
+function spliced(content: string, splices: readonly Splice[]): string {
+  const parts: string[] = [];
   let from = 0;
-  for (const splice of edit.splices) {
-    after += content.slice(from, splice.start) + splice.text;
-    from = splice.end;
+  for (const { start, end, text } of splices) {
+    parts.push(content.slice(from, start), text);
+    from = end;
   }
-  after += content.slice(from);
-  return { ...edit, status: 'applied', content: after, diff: unifiedDiff(content, after, path) };
+  parts.push(content.slice(from));
+  return parts.join('');
 }

@@ -9,11 +9,12 @@ import {
 } from '@nestjs/common';
 import { serveTools, type ToolServer } from '@yardmaster/executor-kit';
 import { ConfigError, SERVICE, type ServiceContext } from '@yardmaster/service-kit';
-import { createEditEngine, type EditEngine } from '@yardmaster/text-edit';
 import type { ExecutorFilesConfig } from './config.js';
+import { ContentThreads } from './content/content-threads.js';
+import { embedBy } from './embed.js';
 import { fileTools } from './file-tools.js';
 import { ripgrepVersion } from './search/ripgrep-matcher.js';
-import type { FileServices } from './services.js';
+import type { Embed, FileServices } from './services.js';
 import { CallJournal } from './storage/call-journal.js';
 import { Locks } from './storage/locks.js';
 import { Quotas } from './storage/quotas.js';
@@ -24,7 +25,7 @@ const JOURNAL = '.executor-files/journal';
 @Injectable()
 export class FileExecutor implements OnApplicationBootstrap, BeforeApplicationShutdown {
   private server: ToolServer | undefined;
-  private engine: EditEngine | undefined;
+  private content: ContentThreads | undefined;
 
   constructor(@Inject(SERVICE) private readonly service: ServiceContext<ExecutorFilesConfig>) {}
 
@@ -36,16 +37,16 @@ export class FileExecutor implements OnApplicationBootstrap, BeforeApplicationSh
       version === undefined ? 'own code searches files' : 'ripgrep searches files',
     );
     await prepareJournal(config.workspaces);
-    this.engine = createEditEngine();
+    this.content = new ContentThreads({ heapMb: heapMbFor(config) });
     this.server = await serveTools(
       { kind: config.kind, bus, slots: config.slots, ackWaitMs: config.ackWaitMs, log },
-      fileTools(fileServices(config, this.engine, version === undefined ? undefined : config.ripgrep)),
+      fileTools(fileServices(config, this.content, version === undefined ? undefined : config.ripgrep, embedBy(bus))),
     );
   }
 
   async beforeApplicationShutdown(): Promise<void> {
     await this.server?.stop();
-    await this.engine?.close();
+    await this.content?.close();
   }
 }
 
@@ -61,11 +62,17 @@ export async function prepareJournal(workspaces: string): Promise<void> {
   }
 }
 
+/** Memory of one thread in MB: the largest file with all that an edit keeps of it, and a base for the rest. */
+function heapMbFor({ maxEditBytes, maxReadBytes, maxWriteBytes }: ExecutorFilesConfig): number {
+  return 256 + Math.ceil((16 * maxEditBytes + 4 * Math.max(maxReadBytes, maxWriteBytes)) / 1e6);
+}
+
 /** What the tools work with, as configured. */
 export function fileServices(
   config: ExecutorFilesConfig,
-  engine: EditEngine,
+  content: ContentThreads,
   ripgrep: string | undefined,
+  embed: Embed | undefined,
 ): FileServices {
   return {
     root: config.workspaces,
@@ -78,8 +85,8 @@ export function fileServices(
     locks: new Locks(),
     quotas: new Quotas(config.workspaces, { bytes: config.quotaBytes, files: config.quotaFiles }),
     journal: new CallJournal(join(config.workspaces, JOURNAL), config.journalCalls),
-    engine,
-    embed: undefined,
+    content,
+    embed,
     ripgrep,
     syntaxGate: config.syntaxGate,
   };

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { tenantId, ToolCallSchema } from '@yardmaster/contracts';
 import { argsHash, type Tool, type ToolContext, type ToolOutcome } from '@yardmaster/executor-kit';
-import { createEditEngine } from '@yardmaster/text-edit';
+import { ContentThreads } from './content/content-threads.js';
 import { fileTools } from './file-tools.js';
 import type { FileServices } from './services.js';
 import { CallJournal } from './storage/call-journal.js';
@@ -23,6 +23,9 @@ export interface Fixture {
   close(): Promise<void>;
 }
 
+/** One set for all fixtures of a spec: threads take their time to start, and keep no process alive. */
+let threads: ContentThreads | undefined;
+
 export function makeFixture(more: Partial<FileServices> & { quota?: { bytes: number; files: number } } = {}): Fixture {
   const base = mkdtempSync(join(tmpdir(), 'ym-files-'));
   const root = join(base, 'workspaces');
@@ -36,7 +39,7 @@ export function makeFixture(more: Partial<FileServices> & { quota?: { bytes: num
     locks: new Locks(),
     quotas: new Quotas(root, quota),
     journal: new CallJournal(join(root, '.executor-files', 'journal'), 100),
-    engine: createEditEngine(),
+    content: (threads ??= new ContentThreads()),
     embed: undefined,
     ripgrep: undefined,
     syntaxGate: false,
@@ -52,7 +55,6 @@ export function makeFixture(more: Partial<FileServices> & { quota?: { bytes: num
       return typeof outcome === 'string' ? { output: outcome } : outcome;
     },
     async close() {
-      await services.engine.close();
       rmSync(base, { recursive: true, force: true });
     },
   };

@@ -8,15 +8,15 @@ import { type Fixture, makeFixture } from './fixture.js';
 // Another process makes the calls, from the built files, and is killed.
 const PROGRAM = `
 const from = (file) => import(new URL(file, process.argv[1]));
-const [{ fileTools }, { CallJournal }, { Locks }, { Quotas }, { createEditEngine }] = await Promise.all([
+const [{ fileTools }, { CallJournal }, { Locks }, { Quotas }, { ContentThreads }] = await Promise.all([
   from('file-tools.js'), from('storage/call-journal.js'), from('storage/locks.js'), from('storage/quotas.js'),
-  import('@yardmaster/text-edit')]);
+  from('content/content-threads.js')]);
 const [, , root, calls, forever] = process.argv;
 const limit = 10_000_000;
 const tools = fileTools({
   root, limits: { readBytes: limit, writeBytes: limit, editBytes: limit, searchHits: 10 }, locks: new Locks(),
   quotas: new Quotas(root, { bytes: 0, files: 0 }), journal: new CallJournal(root + '/.executor-files/journal', 100),
-  engine: createEditEngine(), embed: undefined, ripgrep: undefined, syntaxGate: false,
+  content: new ContentThreads(), embed: undefined, ripgrep: undefined, syntaxGate: false,
 });
 for (let round = 0; ; round++) {
   for (const { name, args, runId } of JSON.parse(calls)) {

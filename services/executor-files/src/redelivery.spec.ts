@@ -78,7 +78,7 @@ it('an edit whose executor died before it answered is not made twice', async () 
   }));
   const call = callOf('file_edit', { path: 'a', old_string: 'one\n', new_string: 'one\none\n' });
   await send(call);
-  await expect.poll(() => applied).toBe(1);
+  await expect.poll(() => applied, { timeout: 20_000 }).toBe(1);
   await first.bus.nc.close();
   await serve();
   const result = await resultOf(call);

@@ -1,5 +1,5 @@
 // What the sandbox suites need around a runner: workspaces, decoys, listeners, and a user without privileges.
-import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { chmodSync, chownSync, existsSync, lstatSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo, type Server } from 'node:net';
@@ -7,9 +7,9 @@ import { tmpdir } from 'node:os';
 import { dirname, isAbsolute, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type LocalRunner, startRunner } from '@yardmaster/executor-shell/start-runner';
+import { ordinaryUser } from '@yardmaster/testkit';
 
 const RUNNER_ENTRY = fileURLToPath(new URL('../../../services/executor-shell/dist/runner/main.js', import.meta.url));
-const UNPRIVILEGED = 12_345;
 
 export interface Fixture {
   runner: LocalRunner;
@@ -36,11 +36,17 @@ export interface Fixture {
   close: () => Promise<void>;
 }
 
-/** Starts a runner with everything around it that a command must not reach. `user` "root" keeps the caller's user. */
+/**
+ * Starts a runner with everything around it that a command must not reach. `user` "root" keeps the caller's user.
+ * @throws Error when no user without privileges can be found
+ */
 export async function startFixture(options: { user?: 'unprivileged' | 'root'; settings?: Record<string, string> } = {}): Promise<Fixture> {
+  const me = { uid: process.getuid?.() ?? 0, command: [process.execPath], entry: RUNNER_ENTRY };
+  const user = options.user === 'root' ? me : ordinaryUser(RUNNER_ENTRY);
+  if (typeof user === 'string') throw new Error(user);
+  const { uid } = user;
+  const drop = uid !== me.uid;
   const root = mkdtempSync(join(tmpdir(), 'yardmaster-cases-'));
-  const drop = process.getuid?.() === 0 && options.user !== 'root' && canRead(RUNNER_ENTRY);
-  const uid = drop ? UNPRIVILEGED : (process.getuid?.() ?? 0);
   const own = (path: string): void => {
     if (drop) chownSync(path, uid, uid);
   };
@@ -116,7 +122,7 @@ export async function startFixture(options: { user?: 'unprivileged' | 'root'; se
     rmSync(root, { recursive: true, force: true });
   };
   try {
-    const runner = await startRunner(settings, { entry: RUNNER_ENTRY, command: [...asUser, process.execPath] });
+    const runner = await startRunner(settings, { entry: user.entry, command: user.command });
     return {
       runner,
       workspaces,
@@ -144,16 +150,6 @@ export async function startFixture(options: { user?: 'unprivileged' | 'root'; se
   } catch (error) {
     await close();
     throw error;
-  }
-}
-
-/** Whether another user could read the runner's code and start this Node. */
-function canRead(entry: string): boolean {
-  try {
-    execFileSync('setpriv', ['--reuid', String(UNPRIVILEGED), '--regid', String(UNPRIVILEGED), '--clear-groups', process.execPath, '-e', `require('node:fs').accessSync(${JSON.stringify(entry)})`], { stdio: 'ignore' });
-    return true;
-  } catch {
-    return false;
   }
 }
 

@@ -75,10 +75,13 @@ const AT_ONCE = 3;
 /** Checks that look at the whole machine or at time: their cases run alone. */
 const ALONE = new Set(['other_session_fails', 'other_session_slower_than_ms', 'processes_at_peak_over', 'service_rss_growth_over_mb', 'result_later_than_ms', 'tcp_connection']);
 
-/** Runs the cases against a real runner, without privileges where this process has some to give up. */
-export const suite: Suite = async function* (content) {
+/** Runs the cases against a real runner, without privileges unless YM_CASES_USER says otherwise. */
+export const suite: Suite = (content) => attacks(content, process.env['YM_CASES_USER'] === 'root' ? 'root' : 'unprivileged');
+
+/** The same as a user of choice; `root` keeps the caller's. */
+export async function* attacks(content: unknown, user: 'unprivileged' | 'root'): AsyncGenerator<Verdict> {
   const { about, cases } = content as { about?: { defaults?: Limits }; cases: Case[] };
-  const fixture = await startFixture({ user: process.env['YM_CASES_USER'] === 'root' ? 'root' : 'unprivileged' });
+  const fixture = await startFixture({ user });
   try {
     const runner = new CaseRunner(fixture, about?.defaults ?? {});
     const alone = (one: Case): boolean => [...(one.expected.never ?? []), ...(one.expected.then?.never ?? [])].some(({ check }) => ALONE.has(check)) || one.setup?.parallel_other_tenant !== undefined;
@@ -88,7 +91,7 @@ export const suite: Suite = async function* (content) {
   } finally {
     await fixture.close();
   }
-};
+}
 
 class CaseRunner {
   readonly #fixture: Fixture;

@@ -4,6 +4,7 @@ import { newId, Router, YardError } from '@yardmaster/contracts';
 import type { ConversationRef } from '@yardmaster/conversation';
 import { BUS } from '@yardmaster/service-kit';
 import { ApiConfig } from '../config.js';
+import { readCalls } from '../openai/read-calls.js';
 
 const INSTRUCTION =
   'Summarise the conversation above for whoever goes on with it: the task, what was decided, what was done and found, ' +
@@ -29,7 +30,10 @@ export class Summaries {
     };
     const timeoutMs = this.config.modelTimeoutMs;
     for await (const { kind } of this.bus.stream(Router.chat, ref.tenant, request, { requestId, timeoutMs }))
-      if (kind.case === 'end' && kind.value.text.trim() !== '') return kind.value.text.trim();
+      if (kind.case === 'end') {
+        const text = readCalls(kind.value, []).text.trim();
+        if (text !== '') return text;
+      }
     throw new YardError('UNAVAILABLE', 'YM-SUMMARY-EMPTY', 'The model wrote no summary; send one as "summary".');
   }
 }

@@ -24,6 +24,7 @@ export interface ChunkSink {
 export interface ChatAnswer {
   end: ChatEnd;
   text: string;
+  reasoning: string;
   calls: ChatCall[];
   /** Text that the sink has not been given, because it could have been a call. */
   unsent: string;
@@ -78,7 +79,7 @@ export class ChatCompletions {
     for await (const { kind } of frames) {
       switch (kind.case) {
         case 'start':
-          hold = isReadAsText(kind.value.dialect, body.tools ?? []);
+          hold = isReadAsText(kind.value, body.tools ?? []);
           begun = true;
           sink?.begin(kind.value.model);
           break;
@@ -103,7 +104,7 @@ export class ChatCompletions {
         case 'end': {
           const answer = readCalls(kind.value, body.tools ?? []);
           if (!begun) sink?.begin(kind.value.model);
-          if (!reasoned && kind.value.reasoning !== '') sink?.reasoning(kind.value.reasoning);
+          if (!reasoned && answer.reasoning !== '') sink?.reasoning(answer.reasoning);
           return { end: kind.value, ...answer, unsent: hold || !sent ? answer.text : '' };
         }
         case 'call':
@@ -117,10 +118,10 @@ export class ChatCompletions {
 
   /** The answer as one object. */
   whole(answer: ChatAnswer) {
-    const { end, text, calls } = answer;
+    const { end, text, reasoning, calls } = answer;
     return new ChatReply(end.model).whole({
       text,
-      reasoning: end.reasoning,
+      reasoning,
       calls,
       finishReason: finishReasonOf(end.finishReason, calls.length),
       usage: usageOf(end),

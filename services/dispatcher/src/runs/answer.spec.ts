@@ -81,6 +81,43 @@ it('text that is shown reasoning is never searched for calls', () => {
   expect(interpret(answer({ text, dialect: 'hermes', marks }), context).kind).toBe('final');
 });
 
+it('a call in reasoning that the prompt opened is not run, the one after it is', () => {
+  const call = (path: string) => `<tool_call>{"name":"file_read","arguments":{"path":"${path}"}}</tool_call>`;
+  const text = `I could write ${call('bad')} here.\n</think>\n${call('good')}`;
+  const marks = { thinkPrefilled: true } as never;
+  const reading = interpret(answer({ text, dialect: 'hermes', marks }), context);
+  expect(reading).toMatchObject({ kind: 'calls', calls: [{ argumentsJson: '{"path":"good"}' }] });
+  expect(reading.found.notes.callsInReasoning).toBe(1);
+  // Without an end of the reasoning there is nothing but reasoning, also where it was cut.
+  for (const finishReason of ['stop', 'length'])
+    expect(interpret(answer({ text: call('bad'), dialect: 'hermes', marks, finishReason }), context)).toMatchObject({
+      kind: 'repair',
+      feedback: expect.stringContaining('inside your reasoning') as string,
+    });
+  // A model that never thought: what it said is the answer. One that was cut said nothing.
+  const plain = { text: 'Forty-two.', dialect: 'hermes', marks };
+  expect(interpret(answer(plain), context)).toMatchObject({ kind: 'final', text: 'Forty-two.' });
+  expect(interpret(answer({ ...plain, finishReason: 'length' }), context)).toMatchObject({ kind: 'final', text: '' });
+});
+
+it('text of a native answer is searched for calls only where the provider entry says so', () => {
+  const text = 'Look. <tool_call>{"name":"file_read","arguments":{"path":"a"}}</tool_call>';
+  expect(interpret(answer({ text }), context)).toMatchObject({ kind: 'final', text });
+  const marks = { textFallback: 'hermes' } as never;
+  expect(interpret(answer({ text, marks }), context)).toMatchObject({
+    kind: 'calls',
+    message: { text: 'Look.', tool_calls: [{ id: 'call_7_1' }] },
+    calls: [{ name: 'file_read' }],
+  });
+  // Next to native calls text stays text.
+  const both = { text, marks, calls: [call('abc', 'file_read', '{"path":"b"}')] };
+  expect(interpret(answer(both), context)).toMatchObject({
+    kind: 'calls',
+    message: { text },
+    calls: [{ providerId: 'abc' }],
+  });
+});
+
 it('thinking blocks are kept beside the message that they belong to, with and without calls', () => {
   const blocks = [{ type: 'thinking', thinking: 'hm', signature: 's' }];
   const thinkingBlocksJson = JSON.stringify(blocks);

@@ -13,19 +13,18 @@ import type {
 import { CALL_MCP } from '@yardmaster/tool-render';
 import { checkArguments, type JsonSchema, nearestName, unknownToolText } from '@yardmaster/tool-schema';
 import {
+  chooseDispatcher,
   CORE_TEXT_DIALECTS,
   decideRepair,
   type Dialect,
   errorText,
   type ModelAnswer,
   type ParseResult,
-  NativeToolDispatcher,
   type ParsedToolCall,
   type RepairState,
   type ToolCallError,
   type ToolDispatcher,
   type ToolSet,
-  XmlToolDispatcher,
 } from '@yardmaster/tool-calls';
 import type { Found } from './hooks.js';
 
@@ -62,17 +61,29 @@ export interface AnswerContext {
   repair: RepairState;
 }
 
-const native = new NativeToolDispatcher();
-const textReaders = new Map<string, ToolDispatcher>();
+const readers = new Map<string, ToolDispatcher>();
 
-/** The reader of a dialect that the router names: the answer is read as it was asked for, not as it was planned. */
-export function readerOf(dialect: string): ToolDispatcher {
-  if (dialect === 'native') return native;
-  let reader = textReaders.get(dialect);
+/**
+ * The reader of the dialect and the marks that the router names: the answer is read as it was asked for, not as it was
+ * planned.
+ */
+export function readerOf({ dialect, marks }: Pick<ChatEnd, 'dialect' | 'marks'>): ToolDispatcher {
+  const { thinkPrefilled = false, textFallback = '' } = marks ?? {};
+  const key = `${dialect} ${textFallback} ${thinkPrefilled}`;
+  let reader = readers.get(key);
   if (reader === undefined) {
-    const dialects = [...new Set([...CORE_TEXT_DIALECTS, dialect as Dialect])];
-    reader = new XmlToolDispatcher({ dialects });
-    textReaders.set(dialect, reader);
+    const native = dialect === 'native';
+    const text = (native ? textFallback : dialect) as Dialect;
+    reader = chooseDispatcher(
+      {
+        toolDispatcher: native ? 'native' : 'xml',
+        textFallback: textFallback !== '',
+        dialects: [...new Set([...CORE_TEXT_DIALECTS, text])],
+        thinkPrefilled,
+      },
+      { supportsNativeTools: native },
+    );
+    readers.set(key, reader);
   }
   return reader;
 }
@@ -85,11 +96,15 @@ export function interpret(end: ChatEnd, context: AnswerContext): Reading {
     tool_calls: end.calls.map(({ id, name, arguments: text }) => ({ id, name, arguments: text })),
     textFromReasoning: end.marks?.textFromReasoning ?? false,
   };
+  const started = performance.now();
   const parsed = throughDispatcher(
-    readerOf(end.dialect).parseResponse(answer, { tools: context.toolSet, turn: context.step }),
+    // Ids that we make for calls in text name the place in the conversation: another run of it begins at step 1 again,
+    // and some APIs refuse a history in which an id comes twice.
+    readerOf(end).parseResponse(answer, { tools: context.toolSet, turn: context.historySeq }),
     context.tools,
   );
-  return { ...outcomeOf(end, parsed, context), found: { errors: parsed.errors, notes: parsed.notes } };
+  const seconds = (performance.now() - started) / 1000;
+  return { ...outcomeOf(end, parsed, context), found: { errors: parsed.errors, notes: parsed.notes, seconds } };
 }
 
 function outcomeOf(end: ChatEnd, parsed: ParseResult, context: AnswerContext): Outcome {
@@ -108,9 +123,13 @@ function outcomeOf(end: ChatEnd, parsed: ParseResult, context: AnswerContext): O
   const truncated = end.finishReason === 'length';
   const decision = decideRepair(context.repair, parsed, { tools: context.toolSet, truncated });
   if (decision.action === 'stop')
-    return { kind: 'gave_up', reason: decision.reason, text: parsed.text, message: asChat(end.text) };
-  if (decision.action === 'none' && parsed.calls.length === 0)
-    return { kind: 'final', text: parsed.text, message: asChat(parsed.text) };
+    return { kind: 'gave_up', reason: decision.reason, text: parsed.text, message: asChat(asWritten(end, parsed)) };
+  if (decision.action === 'none' && parsed.calls.length === 0) {
+    if (parsed.text !== '' || !reasonedOnly(end, parsed))
+      return { kind: 'final', text: parsed.text, message: asChat(parsed.text) };
+    const text = parsed.reasoning;
+    return { kind: 'final', text, message: { ...asChat(text), reasoning_content: null } as ConversationMessage };
+  }
 
   const calls: PendingCall[] = [];
   const stored: StoredToolCall[] = [];
@@ -135,7 +154,7 @@ function outcomeOf(end: ChatEnd, parsed: ParseResult, context: AnswerContext): O
       kind: 'repair',
       feedback: decision.action === 'repair' ? decision.text : '',
       repair: decision.state,
-      message: asChat(end.text),
+      message: asChat(asWritten(end, parsed)),
     };
   return {
     kind: 'calls',
@@ -153,6 +172,25 @@ function outcomeOf(end: ChatEnd, parsed: ParseResult, context: AnswerContext): O
     // An answer without a mistake ends the rounds of repair.
     repair: decision.action === 'none' ? { rounds: 0, last: undefined } : decision.state,
   };
+}
+
+/**
+ * An answer that has to be corrected, as the model sees it again: with its mistakes, and without its reasoning, whose
+ * calls would look like calls that nobody answered.
+ */
+function asWritten(end: ChatEnd, parsed: ParseResult): string {
+  if (parsed.errors.length === 0) return parsed.text === '' ? '(nothing but reasoning)' : parsed.text;
+  if (end.marks?.thinkPrefilled !== true) return end.text;
+  const close = /<\/think(?:ing)?\s{0,4}>/i.exec(end.text);
+  return close === null ? end.text : end.text.slice(close.index + close[0].length).trimStart();
+}
+
+/**
+ * The prompt opened the reasoning, and the model answered without ever closing it, in its own good time: what it said is
+ * the answer. Cut in the middle it is a thought, and no answer.
+ */
+function reasonedOnly(end: ChatEnd, parsed: ParseResult): boolean {
+  return end.marks?.thinkPrefilled === true && end.finishReason === 'stop' && parsed.reasoning !== '';
 }
 
 /** Takes calls of `call_mcp` apart: from here on they are calls of the tools that they name. */

@@ -331,7 +331,7 @@ export class RunLoop {
         // A tool that the run named is gone: its calls fail, and the run goes on with what it had.
       }
     }
-    const { key, notice } = await this.parts.front.look(session, this.plan);
+    const { key, notice } = await this.parts.front.look(session, this.plan, session.knownTools);
     if (notice !== undefined) {
       await session.append([{ type: 'chat', role: 'user', content: notice }], {});
       await this.parts.front.told(session, this.plan);

@@ -1,4 +1,11 @@
-import type { ConversationStore, RunRecord, RunUpdate, TerminalState, Written } from '@yardmaster/conversation';
+import type {
+  ConversationStore,
+  ConversationTools,
+  RunRecord,
+  RunUpdate,
+  TerminalState,
+  Written,
+} from '@yardmaster/conversation';
 import type { ConversationMessage, StartRun, TenantId } from '@yardmaster/contracts';
 import { YardError } from '@yardmaster/contracts';
 import type { RepairState } from '@yardmaster/tool-calls';
@@ -30,6 +37,8 @@ export class RunSession {
   seq: number;
   record: RunRecord;
   notes: LoopNotes;
+  /** What the conversation knew of its tools when it was taken, until something is written: then the store knows better. */
+  knownTools: ConversationTools | undefined;
   private renewing: NodeJS.Timeout | undefined;
 
   constructor(
@@ -41,12 +50,14 @@ export class RunSession {
     record: RunRecord,
     readonly events: RunEvents,
     private readonly leaseMs: number,
+    known: ConversationTools,
   ) {
     this.tenant = record.tenant;
     this.conversation = record.conversation;
     this.run = record.id;
     this.seq = seq;
     this.record = record;
+    this.knownTools = known;
     this.notes = record.loopJson === undefined ? {} : (JSON.parse(record.loopJson) as LoopNotes);
   }
 
@@ -90,6 +101,7 @@ export class RunSession {
 
   /** Writes items and record together; the only way in which this session changes anything. */
   async append(items: ConversationMessage[], update: RunUpdate): Promise<void> {
+    this.knownTools = undefined;
     const loopJson = JSON.stringify(this.notes);
     this.seq = await this.store.append({
       ...this.ref,

@@ -1,7 +1,13 @@
 import { create, fromJsonString } from '@bufbuild/protobuf';
 import { Inject, Injectable } from '@nestjs/common';
 import { Abandon, type Bus, failpoint, HandBack, type WorkContext } from '@yardmaster/bus';
-import { ConversationStore, type RunRef, type RunRecord, type TerminalState } from '@yardmaster/conversation';
+import {
+  ConversationStore,
+  type ConversationTools,
+  type RunRef,
+  type RunRecord,
+  type TerminalState,
+} from '@yardmaster/conversation';
 import {
   Runs,
   type RunCommand,
@@ -93,23 +99,22 @@ export class RunService {
       case 'acquired':
         if (taken.record === undefined) return this.lost(ref, taken.fence, 'The record of the run is gone.');
         if (taken.started) failpoint('dispatcher.user.appended');
-        return this.own(taken.record, taken.fence, taken.seq, taken.started, heard);
+        return this.own(taken.record, taken, heard);
     }
   }
 
   private async own(
     record: RunRecord,
-    fence: number,
-    seq: number,
-    fresh: boolean,
+    taken: { fence: number; seq: number; started: boolean; tools: ConversationTools },
     heard: CommandBuffer,
   ): Promise<void> {
     const { tenant, conversation, id: run } = record;
-    const resumed = !fresh && (record.startedMs !== undefined || record.attempts > 1);
+    const { fence, seq, tools: known } = taken;
+    const resumed = !taken.started && (record.startedMs !== undefined || record.attempts > 1);
     const events = resumed ? await RunEvents.resumed(this.bus, tenant, run) : RunEvents.fresh(this.bus, tenant, run);
     // The store remembers how many events were written: fewer in the stream would be a loss there, more a loss here.
     const { spec, unreadable } = readSpec(record);
-    const session = new RunSession(this.store, this.log, spec, fence, seq, record, events, this.config.leaseMs);
+    const session = new RunSession(this.store, this.log, spec, fence, seq, record, events, this.config.leaseMs, known);
     this.sessions.add(session);
     session.keepLease();
     heard.handOver((command) => {

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { BUILT_IN_EXECUTORS, type Tool } from '@yardmaster/contracts';
-import { type ConversationRef, ConversationStore } from '@yardmaster/conversation';
+import { type ConversationRef, ConversationStore, type ConversationTools } from '@yardmaster/conversation';
 import {
   catalogueOf,
   compareNames,
@@ -29,9 +29,9 @@ export class ToolFront {
 
   constructor(private readonly store: ConversationStore) {}
 
-  /** Says what to tell; `told` has to be called when that is in the history. */
-  async look(ref: ConversationRef, plan: RunPlan): Promise<Front> {
-    const known = await this.store.toolSets.of(ref);
+  /** Says what to tell; `told` has to be called when that is in the history. `known`: what was read with the lease. */
+  async look(ref: ConversationRef, plan: RunPlan, known?: ConversationTools): Promise<Front> {
+    known ??= await this.store.toolSets.of(ref);
     const now = hashesOf(plan);
     if (known.pinned === undefined) {
       if (this.isSmall(plan)) return { key: '', notice: undefined };

@@ -1,6 +1,6 @@
 import { mkdir, readlink } from 'node:fs/promises';
 import { YardError } from '@yardmaster/contracts';
-import { hasLoneSurrogate } from '../text/decode.js';
+import { hasLoneSurrogate } from '../text/surrogates.js';
 import { pathError, refusal, shown } from '../refusal.js';
 import { HeldFolder } from './held-folder.js';
 

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
-import { invalidPattern, ownMatcher } from './own-matcher.js';
-import { excerpt, type Hit, type Matcher, type Query, type Target } from './search.js';
+import { refusal } from '../refusal.js';
+import { ownMatcher } from './own-matcher.js';
+import { type Matcher, named, type Query, type Target } from './search.js';
 
 /** Standard input, output and error come first. */
 const FIRST_FD = 3;
@@ -21,14 +22,14 @@ export function ripgrepMatcher(program: string): Matcher {
     });
     if (ran === undefined) return ownMatcher(targets, query);
     const { code, stdout, stderr } = ran;
-    const hits = read(stdout, targets, query);
+    const { pattern, regex, content, context } = query;
+    const give = { stdout, firstFd: FIRST_FD, files: targets.length, pattern, regex };
+    const hits = named(targets, (await content.run('collect', give, context)).hits);
     // 1: nothing found; 2: something could not be searched, or the pattern is wrong.
     if (code === 2 && /regex|pattern/i.test(stderr) && hits.length === 0)
-      throw invalidPattern(
-        stderr
-          .replace(/^regex parse error:\s*/, '')
-          .replaceAll(/\s+/g, ' ')
-          .trim(),
+      throw refusal(
+        'invalid_input',
+        `The pattern is no regular expression that can be run here (look-around and back-references are not): ${inOneLine(stderr)}. For plain text leave regex out.`,
       );
     return hits;
   };
@@ -54,11 +55,15 @@ const environment = () => ({ PATH: process.env['PATH'] ?? '/usr/bin:/bin', LC_AL
 
 interface Ran {
   code: number | null;
-  stdout: Buffer;
+  stdout: Uint8Array;
   stderr: string;
 }
 
-function run(program: string, targets: readonly Target[], { pattern, regex, wanted, signal }: Query): Promise<Ran> {
+function run(
+  program: string,
+  targets: readonly Target[],
+  { pattern, regex, wanted, context: { signal } }: Query,
+): Promise<Ran> {
   const paths = targets.map((_, index) => `/proc/self/fd/${FIRST_FD + index}`);
   const options = [
     '--no-config',
@@ -84,9 +89,9 @@ function run(program: string, targets: readonly Target[], { pattern, regex, want
     const kill = () => child.kill('SIGKILL');
     signal.addEventListener('abort', kill, { once: true });
     child.stdout!.on('data', (chunk: Buffer) => {
+      if (bytes + chunk.length > MAX_OUTPUT_BYTES) return void kill();
       bytes += chunk.length;
-      if (bytes > MAX_OUTPUT_BYTES) kill();
-      else stdout.push(chunk);
+      stdout.push(chunk);
     });
     child.stderr!.on('data', (chunk: Buffer) => {
       if (stderr.length < 4_000) stderr += chunk.toString('utf8');
@@ -98,30 +103,26 @@ function run(program: string, targets: readonly Target[], { pattern, regex, want
     child.on('close', (code) => {
       signal.removeEventListener('abort', kill);
       if (signal.aborted) reject(signal.reason as Error);
-      else resolve({ code, stdout: Buffer.concat(stdout), stderr });
+      else resolve({ code, stdout: joined(stdout, bytes), stderr });
     });
     if (signal.aborted) kill();
   });
 }
 
-const LINE = /^\/proc\/self\/fd\/(\d+)\0(\d+):(.*)$/;
-const BINARY = /^(?:Binary file )?\/proc\/self\/fd\/(\d+)\0?:? (?:binary file matches|matches)/;
+const inOneLine = (stderr: string) =>
+  stderr
+    .replace(/^regex parse error:\s*/, '')
+    .replaceAll(/\s+/g, ' ')
+    .trim()
+    .slice(0, 300);
 
-function read(stdout: Buffer, targets: readonly Target[], { pattern, regex }: Query): Hit[] {
-  const byTarget = targets.map((): Hit[] => []);
-  const binary = new Set<number>();
-  for (const raw of stdout.toString('utf8').split('\n')) {
-    const found = LINE.exec(raw.replace(/\r$/, ''));
-    if (found === null) {
-      const told = BINARY.exec(raw);
-      if (told !== null) binary.add(Number(told[1]) - FIRST_FD);
-      continue;
-    }
-    const index = Number(found[1]) - FIRST_FD;
-    const text = found[3]!;
-    const at = regex ? 0 : Math.max(0, text.indexOf(pattern));
-    byTarget[index]?.push({ path: targets[index]!.path, line: Number(found[2]), text: excerpt(text, at) });
+/** Pieces with memory of their own, so that it can be moved to a thread. */
+function joined(pieces: readonly Buffer[], bytes: number): Uint8Array {
+  const all = new Uint8Array(bytes);
+  let at = 0;
+  for (const piece of pieces) {
+    all.set(piece, at);
+    at += piece.length;
   }
-  // ripgrep takes several files at once; the order is ours.
-  return byTarget.flatMap((hits, index) => (binary.has(index) ? [] : hits));
+  return all;
 }

@@ -1,4 +1,6 @@
 import type { FileHandle } from 'node:fs/promises';
+import type { ContentThreads, OnBehalf } from '../content/content-threads.js';
+import type { LineHit, Pattern } from '../content/tasks.js';
 import { readUpTo } from '../storage/read-file.js';
 
 /** A file to search, held open. */
@@ -7,34 +9,26 @@ export interface Target {
   handle: FileHandle;
 }
 
-/** A line that matches; `line` counts from 1, `text` is cut. */
-export interface Hit {
+/** A line that matches. */
+export interface Hit extends LineHit {
   path: string;
-  line: number;
-  text: string;
 }
 
-export interface Query {
-  pattern: string;
-  regex: boolean;
+export interface Query extends Pattern {
   maxBytes: number;
   /** Hits still wanted; a matcher may return more. */
   wanted: number;
-  signal: AbortSignal;
+  content: ContentThreads;
+  /** Who searches. */
+  context: OnBehalf;
 }
 
 /** Finds the matching lines of held files. Files that hold NUL bytes have none. */
 export type Matcher = (targets: readonly Target[], query: Query) => Promise<Hit[]>;
 
-const MAX_LINE_UNITS = 300;
-
-/** A line as it is shown: its part around the match, when it is long. */
-export function excerpt(line: string, matchAt: number): string {
-  if (line.length <= MAX_LINE_UNITS) return line;
-  const from = Math.max(0, Math.min(matchAt - 60, line.length - MAX_LINE_UNITS));
-  const cut = line.slice(from, from + MAX_LINE_UNITS).replace(/^[\uDC00-\uDFFF]|[\uD800-\uDBFF]$/g, '');
-  return `${from > 0 ? '…' : ''}${cut}${from + MAX_LINE_UNITS < line.length ? '…' : ''}`;
-}
+/** The hits of a batch with the paths of its files. */
+export const named = (targets: readonly Target[], hits: readonly LineHit[][]): Hit[] =>
+  hits.flatMap((ofOne, index) => ofOne.map((hit) => ({ path: targets[index]!.path, ...hit })));
 
 export const contentOf = ({ handle }: Target, maxBytes: number): Promise<Buffer | undefined> =>
   readUpTo(handle, maxBytes);

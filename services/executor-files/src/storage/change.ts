@@ -1,4 +1,5 @@
 import { unlink } from 'node:fs/promises';
+import { YardError } from '@yardmaster/contracts';
 import { failpoint, type ToolContext, type ToolOutcome } from '@yardmaster/executor-kit';
 import { idOf, lifeOf } from '../paths/held-folder.js';
 import { type Place, resolve } from '../paths/workspace.js';
@@ -71,11 +72,11 @@ export async function holdFile<T>(
   try {
     return await services.locks.hold([await lockKey(place)], async () => {
       context.signal.throwIfAborted();
-      const content = await readFile(place, options.maxBytes);
+      const content = await readFile(services, context, place, options.maxBytes);
       if (content === undefined || content.stat.nlink < 2n) return work({ place, content });
       // Other names of the file are other keys: its inode is one more. It is always taken last.
       return services.locks.hold([`inode ${idOf(content.stat)}`], async () =>
-        work({ place, content: await readFile(place, options.maxBytes) }),
+        work({ place, content: await readFile(services, context, place, options.maxBytes) }),
       );
     });
   } finally {
@@ -192,9 +193,12 @@ async function stateOf(
       try {
         // Whoever was interrupted may have left it; a live one finds it gone and gives up.
         await unlink(place.folder.at(change.temporary)).catch(() => undefined);
-        const content = await readFile(place, services.limits.readBytes + services.limits.writeBytes * 3).catch(
-          () => undefined,
-        );
+        const most = services.limits.readBytes + services.limits.writeBytes * 3;
+        const content = await readFile(services, context, place, most).catch((error: unknown) => {
+          context.signal.throwIfAborted();
+          if (!YardError.is(error)) throw error;
+          return undefined;
+        });
         const now = content?.hash ?? null;
         return now === change.after ? 'made' : now === change.before ? 'missing' : 'unclear';
       } finally {

@@ -1,20 +1,35 @@
 import type { BigIntStats } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
-import { createHash } from 'node:crypto';
-import { pathError, refusal, shown } from '../refusal.js';
+import type { ToolContext } from '@yardmaster/executor-kit';
 import type { Place } from '../paths/workspace.js';
+import { pathError, refusal, shown } from '../refusal.js';
+import type { FileServices } from '../services.js';
 
-export interface FileContent {
-  bytes: Buffer;
+export interface FileBytes {
+  bytes: Uint8Array;
   stat: BigIntStats;
+}
+
+export interface FileContent extends FileBytes {
   /** SHA-256 of the bytes, hex. */
   hash: string;
 }
 
-export const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
+/** As `readBytes`, with the hash. */
+export async function readFile(
+  services: FileServices,
+  context: ToolContext,
+  place: Place,
+  maxBytes: number,
+): Promise<FileContent | undefined> {
+  const read = await readBytes(place, maxBytes);
+  if (read === undefined) return undefined;
+  const { bytes, stat } = read;
+  return { ...(await services.content.run('hash', { bytes }, context)), stat };
+}
 
 /** The whole of an ordinary file, or undefined when there is none. Refuses folders, devices, pipes and what is too large. */
-export async function readFile(place: Place, maxBytes: number): Promise<FileContent | undefined> {
+export async function readBytes(place: Place, maxBytes: number): Promise<FileBytes | undefined> {
   if (place.name === '.') throw refusal('is_folder', 'The path names the workspace itself, which is a folder.');
   let handle: FileHandle;
   try {
@@ -35,22 +50,27 @@ export async function readFile(place: Place, maxBytes: number): Promise<FileCont
         `"${shown(place.path)}" has ${stat.size} bytes; ${maxBytes} is the limit. Use file_search or shell commands for parts of it.`,
         { bytes: Number(stat.size), limit: maxBytes },
       );
-    return { bytes, stat, hash: sha256(bytes) };
+    return { bytes, stat };
   } finally {
     await handle.close();
   }
 }
 
-/** All bytes from the start, or undefined when there are more than `maxBytes`: the file may grow while it is read. */
+/**
+ * All bytes from the start, or undefined when there are more than `maxBytes`: the file may grow while it is read. They
+ * have memory of their own, so that it can be moved to a thread.
+ */
 export async function readUpTo(handle: FileHandle, maxBytes: number, expected = 0): Promise<Buffer | undefined> {
-  let buffer = Buffer.allocUnsafe(Math.min(maxBytes, expected) + 1);
+  let buffer = Buffer.allocUnsafeSlow(Math.min(maxBytes, expected) + 1);
   let length = 0;
   for (;;) {
     const { bytesRead } = await handle.read(buffer, length, buffer.length - length, length);
     length += bytesRead;
     if (bytesRead === 0) return buffer.subarray(0, length);
     if (length > maxBytes) return undefined;
-    if (length === buffer.length)
-      buffer = Buffer.concat([buffer], Math.min(maxBytes + 1, Math.max(buffer.length * 2, 64_000)));
+    if (length < buffer.length) continue;
+    const larger = Buffer.allocUnsafeSlow(Math.min(maxBytes + 1, Math.max(buffer.length * 2, 64_000)));
+    buffer.copy(larger);
+    buffer = larger;
   }
 }

@@ -49,7 +49,10 @@ async function remove(services: FileServices, context: ToolContext, place: Place
   if (args.expected_sha256 !== undefined) {
     if (!found.isFile())
       throw refusal('invalid_input', `"${shown(args.path)}" is no ordinary file, so it has no SHA-256 to compare.`);
-    expect({ place, content: await readFile(place, services.limits.readBytes) }, args.expected_sha256);
+    expect(
+      { place, content: await readFile(services, context, place, services.limits.readBytes) },
+      args.expected_sha256,
+    );
   }
   const removed: Removed = { files: 0, bytes: 0 };
   const outcome = {

@@ -1,10 +1,9 @@
 import type { Tool, ToolContext, ToolOutcome } from '@yardmaster/executor-kit';
-import { type AppliedEdit, type EditRequest, type RefusedEdit, unifiedDiff } from '@yardmaster/text-edit';
+import type { EditRequest, RefusedEdit } from '@yardmaster/text-edit';
+import type { EditOutcome, EditTask, MadeEdit } from '../content/tasks.js';
 import { refusal, shown } from '../refusal.js';
 import type { FileServices } from '../services.js';
 import { expect, type HeldFile, holdFile, once, putContent } from '../storage/change.js';
-import { sha256 } from '../storage/read-file.js';
-import { decodeUtf8 } from '../text/decode.js';
 import { fileTool } from './definition.js';
 
 interface OneEdit {
@@ -22,6 +21,8 @@ interface EditSettings {
 }
 
 const MAX_DIFF_UNITS = 60_000;
+/** Of places that fit; the words name fewer. */
+const MAX_LINES_TOLD = 200;
 const DEFAULT_CONFIDENCE = 0.8;
 
 /** `file_edit`: one replacement, by the passes of the matcher. */
@@ -48,37 +49,31 @@ function edit(
   const create = expected === undefined && settings.dry_run !== true && isBlank(edits[0]!.old_string);
   return holdFile(services, context, path, { create, maxBytes }, async (file) => {
     expect(file, expected);
-    const before = file.content === undefined ? null : textOf(file, maxBytes);
-    const outcome = await applyAll(services, context, settings, edits, before);
-    if (!('content' in outcome)) return outcome;
-    const { content, applied } = outcome;
-    const bytes = Buffer.from(content);
-    const hash = sha256(bytes);
-    if (bytes.length > maxBytes)
-      throw refusal(
-        'too_large',
-        `The file would have ${bytes.length} bytes; ${maxBytes} is the limit. Nothing was written.`,
-        {
-          bytes: bytes.length,
-          limit: maxBytes,
-        },
-      );
-    const diff = edits.length === 1 ? applied[0]!.result.diff : unifiedDiff(before ?? '', content, shown(path));
+    const made = await apply(services, context, file, settings, edits);
+    // The bytes of the file went to a thread and came back.
+    if (file.content !== undefined) file.content.bytes = made.bytes!;
+    if (made.kind === 'refused')
+      return refused(path, made.result, edits.length > 1 ? made.index + 1 : undefined, edits.length);
+    if (made.kind === 'done')
+      return {
+        output: `${shown(path)} has all of these edits already. Nothing was written.`,
+        verdict: { status: 'already_applied', already_applied: true },
+      };
+    const { after, hash, applied, done, diff } = made;
+    const created = file.content === undefined;
     const dry = settings.dry_run === true;
     const told: ToolOutcome = {
       output: [
         ...(dry ? ['Nothing was written (dry run). The edit would be:'] : []),
-        ...(before === null ? [`Created ${shown(path)} (${bytes.length} bytes).`] : []),
+        ...(created ? [`Created ${shown(path)} (${after.length} bytes).`] : []),
         ...applied
-          .filter(({ index }) => before !== null || index > 0)
+          .filter(({ index }) => !created || index > 0)
           .map(({ index, result }) => summary(path, result, edits.length > 1 ? index + 1 : undefined)),
-        ...(outcome.done.length > 0
-          ? [`Already there before: edits ${outcome.done.map((index) => index + 1).join(', ')}.`]
-          : []),
-        diff.length > MAX_DIFF_UNITS ? `${diff.slice(0, MAX_DIFF_UNITS)}\n(the rest of the diff is left out)` : diff,
+        ...(done.length > 0 ? [`Already there before: edits ${done.map((index) => index + 1).join(', ')}.`] : []),
+        diff,
       ].join('\n'),
       verdict: {
-        status: dry ? 'dry_run' : before === null ? 'created' : 'applied',
+        status: dry ? 'dry_run' : created ? 'created' : 'applied',
         sha256_before: file.content?.hash ?? null,
         sha256: hash,
         ...(edits.length === 1
@@ -86,48 +81,38 @@ function edit(
           : { edits: applied.map(({ index, result }) => ({ edit: index + 1, ...account(result) })) }),
       },
     };
-    return dry ? told : putContent(services, context, file, { bytes, hash }, told);
+    return dry ? told : putContent(services, context, file, { bytes: after, hash }, told);
   });
 }
 
-interface Applied {
-  content: string;
-  applied: { index: number; result: AppliedEdit }[];
-  /** Edits whose result was in the file before. */
-  done: number[];
-}
-
-async function applyAll(
+function apply(
   services: FileServices,
   context: ToolContext,
+  { content, place }: HeldFile,
   { path, min_confidence: minConfidence }: EditSettings,
   edits: readonly OneEdit[],
-  before: string | null,
-): Promise<Applied | ToolOutcome> {
-  let content = before;
-  const applied: Applied['applied'] = [];
-  const done: number[] = [];
-  for (const [index, one] of edits.entries()) {
-    const result = await services.engine.apply(content, requestOf(one, content === null), {
-      path: shown(path),
-      signal: context.signal,
-      syntaxGate: services.syntaxGate,
-      // A call may ask for more, never for less.
-      ...(minConfidence === undefined ? {} : { minConfidence: Math.max(DEFAULT_CONFIDENCE, minConfidence) }),
-      ...(services.embed === undefined ? {} : { embed: services.embed }),
-    });
-    if (result.status === 'applied') {
-      content = result.content;
-      applied.push({ index, result });
-    } else if (result.status === 'already_applied' && edits.length > 1) done.push(index);
-    else return refused(path, result, edits.length > 1 ? index + 1 : undefined, edits.length);
-  }
-  if (content === null || applied.length === 0)
-    return {
-      output: `${shown(path)} has all of these edits already. Nothing was written.`,
-      verdict: { status: 'already_applied', already_applied: true },
-    };
-  return { content, applied, done };
+): Promise<EditOutcome> {
+  const maxBytes = services.limits.editBytes;
+  const bytes = content?.bytes;
+  if (bytes !== undefined && bytes.length > maxBytes)
+    throw refusal('too_large', `"${shown(place.path)}" has ${bytes.length} bytes; ${maxBytes} is the limit for edits.`);
+  const task: EditTask = {
+    bytes,
+    path: shown(path),
+    edits: edits.map((one, index) => requestOf(one, content === undefined && index === 0)),
+    // A call may ask for more, never for less.
+    minConfidence: minConfidence === undefined ? undefined : Math.max(DEFAULT_CONFIDENCE, minConfidence),
+    syntaxGate: services.syntaxGate,
+    maxBytes,
+    maxDiffUnits: MAX_DIFF_UNITS,
+  };
+  const { tenant, signal } = context;
+  const { embed } = services;
+  return services.content.run('edit', task, {
+    tenant,
+    signal,
+    ...(embed === undefined ? {} : { embed: (texts) => embed(texts, context) }),
+  });
 }
 
 const isBlank = (text: string) => text.trim() === '';
@@ -141,22 +126,7 @@ function requestOf({ old_string, new_string, replace_all, line_hint }: OneEdit, 
   };
 }
 
-function textOf({ place, content }: HeldFile, maxBytes: number): string {
-  const { bytes } = content!;
-  const name = shown(place.path);
-  if (bytes.length > maxBytes)
-    throw refusal('too_large', `"${name}" has ${bytes.length} bytes; ${maxBytes} is the limit for edits.`);
-  const text = decodeUtf8(bytes);
-  if (text !== undefined) return text;
-  if (bytes.includes(0))
-    throw refusal('binary', `"${name}" is binary (it holds NUL bytes) and cannot be edited as text.`);
-  throw refusal(
-    'not_utf8',
-    `"${name}" is not UTF-8. It was not changed: convert it first, for example with iconv in a shell command.`,
-  );
-}
-
-function summary(path: string, result: AppliedEdit, number: number | undefined): string {
+function summary(path: string, result: MadeEdit, number: number | undefined): string {
   const { startLine, endLine, pass, passName, confidence, count } = result;
   const what = number === undefined ? `Edited ${shown(path)}` : `Edit ${number}`;
   const where = startLine === endLine ? `line ${startLine}` : `lines ${startLine}-${endLine}`;
@@ -174,7 +144,7 @@ const account = ({
   reindented,
   normalisations,
   skipped,
-}: AppliedEdit) => ({
+}: MadeEdit) => ({
   pass,
   pass_name: passName,
   confidence,
@@ -198,7 +168,8 @@ function refused(path: string, result: RefusedEdit, number: number | undefined, 
       ...(done ? { already_applied: true } : {}),
       ...(number === undefined ? {} : { edit: number }),
       path,
-      lines: result.lines,
+      lines: result.lines.slice(0, MAX_LINES_TOLD),
+      ...(result.lines.length > MAX_LINES_TOLD ? { lines_in_all: result.lines.length } : {}),
       candidates: result.candidates,
       skipped_passes: result.skipped,
     },

@@ -1,4 +1,5 @@
 import type { Tool } from '@yardmaster/executor-kit';
+import { Pace } from '../pace.js';
 import { openFolder } from '../paths/workspace.js';
 import { shown } from '../refusal.js';
 import { type FileServices, workspaceOf } from '../services.js';
@@ -24,7 +25,7 @@ export const fileList = (services: FileServices): Tool =>
     let cut = false;
     let ignoredFolders = 0;
     try {
-      const ignore = await ignoreAbove(workspace, start);
+      const ignore = await ignoreAbove(workspace, start, new Pace(context.signal));
       const onIncomplete = (at: string) => void incomplete.push(at);
       for await (const entry of walk(folder, start, { depth, signal: context.signal, ignore, onIncomplete })) {
         if (lines.length >= MAX_LISTED) {

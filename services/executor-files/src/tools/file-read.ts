@@ -2,9 +2,7 @@ import type { Tool } from '@yardmaster/executor-kit';
 import { resolve } from '../paths/workspace.js';
 import { refusal, shown } from '../refusal.js';
 import { type FileServices, workspaceOf } from '../services.js';
-import { readFile } from '../storage/read-file.js';
-import { decode } from '../text/decode.js';
-import { lineEnds, listing } from '../text/listing.js';
+import { readBytes } from '../storage/read-file.js';
 import { fileTool } from './definition.js';
 
 interface ReadArguments {
@@ -18,32 +16,32 @@ export const fileRead = (services: FileServices): Tool =>
   fileTool<ReadArguments>('file_read', async ({ path, offset = 1, limit = 2000 }, context) => {
     const place = await resolve(workspaceOf(services, context), path, { follow: true });
     try {
-      const content = await readFile(place, services.limits.readBytes);
-      if (content === undefined) throw refusal('not_found', `There is no "${shown(path)}" in the workspace.`);
-      const { bytes, stat, hash } = content;
-      const decoded = decode(bytes);
-      if (decoded.kind === 'binary')
-        throw refusal('binary', `"${shown(path)}" is binary (${bytes.length} bytes, SHA-256 ${hash}).`, {
-          bytes: bytes.length,
+      const read = await readBytes(place, services.limits.readBytes);
+      if (read === undefined) throw refusal('not_found', `There is no "${shown(path)}" in the workspace.`);
+      const { bytes, stat } = read;
+      const size = bytes.length;
+      const listed = await services.content.run('list', { bytes, offset, limit }, context);
+      const { hash } = listed;
+      if (listed.kind === 'binary')
+        throw refusal('binary', `"${shown(path)}" is binary (${size} bytes, SHA-256 ${hash}).`, {
+          bytes: size,
           sha256: hash,
         });
-      const { text, encoding, bom } = decoded;
-      const part = listing(text, offset, limit);
-      const eol = lineEnds(text);
+      const { listing: part, encoding, bom, eol, finalNewline } = listed;
       return {
         output: [...(part.text === '' ? [] : [part.text]), footer(part, hash, noteworthy(encoding, bom, eol))].join(
           '\n',
         ),
         verdict: {
           sha256: hash,
-          bytes: bytes.length,
+          bytes: size,
           lines: part.lines,
           from: part.from,
           to: part.to,
           encoding,
           bom,
           eol,
-          final_newline: text.endsWith('\n'),
+          final_newline: finalNewline,
           ...(place.links > 0 ? { target: place.path } : {}),
           ...(stat.nlink > 1n ? { hard_links: Number(stat.nlink) } : {}),
         },

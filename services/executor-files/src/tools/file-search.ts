@@ -1,5 +1,6 @@
 import type { Tool, ToolContext, ToolOutcome } from '@yardmaster/executor-kit';
 import type { HeldFolder } from '../paths/held-folder.js';
+import { Pace } from '../pace.js';
 import { type Place, resolve } from '../paths/workspace.js';
 import { pathError, refusal, shown } from '../refusal.js';
 import { ownMatcher } from '../search/own-matcher.js';
@@ -8,7 +9,7 @@ import type { Hit, Matcher, Query, Target } from '../search/search.js';
 import { type FileServices, workspaceOf } from '../services.js';
 import { ignoreAbove } from '../walk/ignore-above.js';
 import { MAX_DEPTH, walk } from '../walk/walk.js';
-import { hasLoneSurrogate } from '../text/decode.js';
+import { hasLoneSurrogate } from '../text/surrogates.js';
 import { fileTool } from './definition.js';
 
 interface SearchArguments {
@@ -76,7 +77,7 @@ class Search {
     const folder = await place.folder.folder(place.name);
     try {
       const { signal } = this.context;
-      const ignore = await ignoreAbove(workspaceOf(this.services, this.context), place.path);
+      const ignore = await ignoreAbove(workspaceOf(this.services, this.context), place.path, new Pace(signal));
       const onIncomplete = () => void this.#incomplete++;
       const beforeLeaving = () => this.#open();
       const options = { depth: MAX_DEPTH, signal, ignore, onIncomplete, beforeLeaving };
@@ -131,7 +132,8 @@ class Search {
             ...this.what,
             wanted,
             maxBytes: this.services.limits.readBytes,
-            signal: this.context.signal,
+            content: this.services.content,
+            context: this.context,
           })),
         );
     } finally {

@@ -1,11 +1,10 @@
 import { readlink } from 'node:fs/promises';
 import type { BigIntStats } from 'node:fs';
-import type { Tool } from '@yardmaster/executor-kit';
+import type { Tool, ToolContext } from '@yardmaster/executor-kit';
 import { type Place, resolve } from '../paths/workspace.js';
 import { isRefusal, pathError, refusal, shown } from '../refusal.js';
 import { type FileServices, workspaceOf } from '../services.js';
-import { readFile } from '../storage/read-file.js';
-import { decode } from '../text/decode.js';
+import { readBytes } from '../storage/read-file.js';
 import { fileTool } from './definition.js';
 
 /** `file_stat`: `name: value` lines. A link is told with its target; the rest is about what it leads to. */
@@ -26,7 +25,7 @@ export const fileStat = (services: FileServices): Tool =>
     try {
       const place = await resolve(workspace, path, { follow: true });
       try {
-        Object.assign(facts, await factsOf(services, place, path));
+        Object.assign(facts, await factsOf(services, context, place, path));
       } finally {
         await place.folder.close();
       }
@@ -48,7 +47,12 @@ export const fileStat = (services: FileServices): Tool =>
     };
   });
 
-async function factsOf(services: FileServices, place: Place, path: string): Promise<Record<string, unknown>> {
+async function factsOf(
+  services: FileServices,
+  context: ToolContext,
+  place: Place,
+  path: string,
+): Promise<Record<string, unknown>> {
   const stat = await place.folder.look(place.name);
   if (stat === undefined) throw refusal('not_found', `There is no "${shown(path)}" in the workspace.`);
   const facts: Record<string, unknown> = {
@@ -61,14 +65,10 @@ async function factsOf(services: FileServices, place: Place, path: string): Prom
   facts['bytes'] = Number(stat.size);
   if (stat.nlink > 1n) facts['hard_links'] = Number(stat.nlink);
   if (Number(stat.size) > services.limits.readBytes) return facts;
-  const content = await readFile(place, services.limits.readBytes);
-  if (content === undefined) return facts;
-  const decoded = decode(content.bytes);
-  return {
-    ...facts,
-    encoding: decoded.kind === 'binary' ? 'binary' : decoded.encoding,
-    sha256: content.hash,
-  };
+  const read = await readBytes(place, services.limits.readBytes);
+  if (read === undefined) return facts;
+  const { encoding, hash } = await services.content.run('describe', { bytes: read.bytes }, context);
+  return { ...facts, encoding, sha256: hash };
 }
 
 function typeOf(stat: BigIntStats): string {

@@ -2,8 +2,7 @@ import type { Tool } from '@yardmaster/executor-kit';
 import { refusal, shown } from '../refusal.js';
 import type { FileServices } from '../services.js';
 import { expect, holdFile, once, putContent } from '../storage/change.js';
-import { sha256 } from '../storage/read-file.js';
-import { hasLoneSurrogate } from '../text/decode.js';
+import { hasLoneSurrogate } from '../text/surrogates.js';
 import { fileTool } from './definition.js';
 
 interface WriteArguments {
@@ -22,7 +21,7 @@ export const fileWrite = (services: FileServices): Tool =>
           'invalid_input',
           'content holds half of a surrogate pair, which no UTF-8 file can: send the whole character.',
         );
-      const bytes = Buffer.from(args.content);
+      const { bytes, hash } = await services.content.run('encode', { text: args.content }, context);
       const { writeBytes, readBytes } = services.limits;
       if (bytes.length > writeBytes)
         throw refusal('too_large', `The content has ${bytes.length} bytes; ${writeBytes} is the limit.`, {
@@ -33,7 +32,6 @@ export const fileWrite = (services: FileServices): Tool =>
       const options = { create: expected === undefined, maxBytes: Math.max(writeBytes, readBytes), room: bytes.length };
       return holdFile(services, context, path, options, async (file) => {
         expect(file, expected);
-        const hash = sha256(bytes);
         const before = file.content?.hash;
         if (before === hash)
           return {

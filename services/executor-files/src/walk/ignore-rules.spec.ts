@@ -4,9 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import { Pace } from '../pace.js';
 import { isIgnored, parseIgnore } from './ignore-rules.js';
 
-const ignores = (rules: string, path: string, isFolder = false) => parseIgnore(rules).says(path, isFolder) ?? false;
+const ignores = async (rules: string, path: string, isFolder = false) =>
+  (await (await parseIgnore(rules)).says(path, isFolder)) ?? false;
 
 it.each([
   ['*.log', ['a.log', 'x/y/a.log'], ['a.logs', 'log']],
@@ -24,34 +26,50 @@ it.each([
   ['*.js\n!keep.js', ['a.js'], ['keep.js']],
   ['dos\r\nother\r\n', ['dos', 'other'], []],
   ['open[', [], ['open[']],
-])('%j', (rules, ignored, kept) => {
-  expect(ignored.filter((path) => !ignores(rules, path))).toEqual([]);
-  expect(kept.filter((path) => ignores(rules, path))).toEqual([]);
+])('%j', async (rules, ignored, kept) => {
+  for (const path of ignored) expect([path, await ignores(rules, path)]).toEqual([path, true]);
+  for (const path of kept) expect([path, await ignores(rules, path)]).toEqual([path, false]);
 });
 
-it('rules for folders leave files alone, and the innermost file that speaks decides', () => {
-  expect([ignores('bin/', 'bin', true), ignores('bin/', 'bin', false)]).toEqual([true, false]);
+it('rules for folders leave files alone, and the innermost file that speaks decides', async () => {
+  expect([await ignores('bin/', 'bin', true), await ignores('bin/', 'bin', false)]).toEqual([true, false]);
   const files = [
-    { base: '', rules: parseIgnore('*.gen') },
-    { base: 'src', rules: parseIgnore('!a.gen\n/b') },
+    { base: '', rules: await parseIgnore('*.gen') },
+    { base: 'src', rules: await parseIgnore('!a.gen\n/b') },
   ];
-  expect(['x.gen', 'src/a.gen', 'src/c.gen', 'src/b'].map((path) => isIgnored(files, path, false))).toEqual([
-    true,
-    false,
-    true,
-    true,
-  ]);
+  const said = ['x.gen', 'src/a.gen', 'src/c.gen', 'src/b'].map((path) => isIgnored(files, path, false));
+  expect(await Promise.all(said)).toEqual([true, false, true, true]);
 });
 
-it('rules that keep a backtracking engine busy for ever cost next to nothing', () => {
+it('rules that keep a backtracking engine busy for ever cost next to nothing', async () => {
   const rules = `${'a*'.repeat(200)}b\n${'**/a/'.repeat(90)}b`;
   const started = process.cpuUsage();
-  for (let i = 0; i < 20; i++) ignores(rules, `${'a/'.repeat(120)}${'a'.repeat(250)}`);
+  for (let i = 0; i < 20; i++) await ignores(rules, `${'a/'.repeat(120)}${'a'.repeat(250)}`);
   // A backtracking engine would not end at all: the number only says "soon".
   expect(process.cpuUsage(started).user).toBeLessThan(5_000_000);
 });
 
-it.skipIf(spawnSync('git', ['--version']).status !== 0)('says what git says', () => {
+it('while many costly rules are read and asked, others get their turns, and an abort ends it', async () => {
+  const abort = new AbortController();
+  let turns = 0;
+  let more = true;
+  const count = () => {
+    turns++;
+    if (more) setImmediate(count);
+  };
+  setImmediate(count);
+  try {
+    const rules = await parseIgnore(`${'*a'.repeat(240)}b\n`.repeat(2_000), new Pace(abort.signal));
+    expect(await rules.says('a'.repeat(255), false, new Pace(abort.signal))).toBeUndefined();
+    expect(turns).toBeGreaterThan(5);
+    abort.abort(new Error('enough'));
+    await expect(rules.says('a'.repeat(255), false, new Pace(abort.signal))).rejects.toThrow('enough');
+  } finally {
+    more = false;
+  }
+});
+
+it.skipIf(spawnSync('git', ['--version']).status !== 0)('says what git says', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'ym-ignore-'));
   try {
     spawnSync('git', ['init', '-q', folder]);
@@ -78,13 +96,13 @@ it.skipIf(spawnSync('git', ['--version']).status !== 0)('says what git says', ()
         encoding: 'utf8',
       });
       const said = new Set(stdout.split('\n'));
-      const file = [{ base: '', rules: parseIgnore(rules.join('\n')) }];
+      const file = [{ base: '', rules: await parseIgnore(rules.join('\n')) }];
       for (const candidate of paths) {
         // As the walk does: what is in an ignored folder is not looked at.
         const names = candidate.split('/');
-        const ours = names.some((_, index) =>
-          isIgnored(file, names.slice(0, index + 1).join('/'), index < names.length - 1),
-        );
+        let ours = false;
+        for (let index = 0; index < names.length && !ours; index++)
+          ours = await isIgnored(file, names.slice(0, index + 1).join('/'), index < names.length - 1);
         expect([rules, candidate, ours]).toEqual([rules, candidate, said.has(candidate)]);
       }
     }

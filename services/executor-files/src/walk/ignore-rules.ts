@@ -1,7 +1,9 @@
+import type { Pace } from '../pace.js';
+
 /** The rules of one .gitignore file, for paths relative to its folder. */
 export interface IgnoreFile {
   /** True: ignored; false: taken back by a `!` rule; undefined: no rule speaks of it. */
-  says(path: string, isFolder: boolean): boolean | undefined;
+  says(path: string, isFolder: boolean, pace?: Pace): Promise<boolean | undefined>;
 }
 
 interface Rule {
@@ -19,38 +21,44 @@ const ANY = Symbol('?');
 const STAR = Symbol('*');
 const MAX_RULES = 2_000;
 const MAX_RULE_UNITS = 500;
+/** One rule on one path takes a few milliseconds at most. */
+const RULES_AT_ONCE = 4;
 
 /**
  * Reads the text of a .gitignore. Own matching instead of regular expressions: the rules come from a tenant, and a
- * backtracking engine can be kept busy for ever by them. Time is at most the product of pattern and path.
+ * backtracking engine can be kept busy for ever by them. Time is at most the product of pattern and path, in slices.
  */
-export function parseIgnore(text: string): IgnoreFile {
-  const rules = text
-    .split('\n', MAX_RULES)
-    .map(parseRule)
-    .filter((rule) => rule !== undefined)
-    .reverse();
+export async function parseIgnore(text: string, pace?: Pace): Promise<IgnoreFile> {
+  const rules: Rule[] = [];
+  for (const line of text.split('\n', MAX_RULES)) {
+    const rule = parseRule(line);
+    if (rule !== undefined) rules.push(rule);
+    if (pace?.isDue === true) await pace.turn();
+  }
+  rules.reverse();
   return {
-    says(path, isFolder) {
+    async says(path, isFolder, asked) {
       const names = path.split('/');
-      const rule = rules.find(
-        ({ foldersOnly, anchored, parts }) =>
-          (isFolder || !foldersOnly) && (anchored ? matchesParts(parts, names) : matchesName(parts[0]!, names.at(-1)!)),
-      );
-      return rule?.ignored;
+      for (const [index, { foldersOnly, anchored, parts, ignored }] of rules.entries()) {
+        if (index % RULES_AT_ONCE === RULES_AT_ONCE - 1 && asked?.isDue === true) await asked.turn();
+        if (foldersOnly && !isFolder) continue;
+        if (anchored ? matchesParts(parts, names) : matchesName(parts[0]!, names.at(-1)!)) return ignored;
+      }
+      return undefined;
     },
   };
 }
 
 /** Do these files, the outermost first, each with its folder's path, ignore a path? The innermost that speaks decides. */
-export function isIgnored(
+export async function isIgnored(
   files: readonly { base: string; rules: IgnoreFile }[],
   path: string,
   isFolder: boolean,
-): boolean {
+  pace?: Pace,
+): Promise<boolean> {
   for (let i = files.length - 1; i >= 0; i--) {
     const { base, rules } = files[i]!;
-    const said = rules.says(base === '' ? path : path.slice(base.length + 1), isFolder);
+    const said = await rules.says(base === '' ? path : path.slice(base.length + 1), isFolder, pace);
     if (said !== undefined) return said;
   }
   return false;

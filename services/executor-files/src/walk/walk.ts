@@ -1,5 +1,5 @@
 import { opendir } from 'node:fs/promises';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { Pace } from '../pace.js';
 import type { HeldFolder } from '../paths/held-folder.js';
 import { readUpTo } from '../storage/read-file.js';
 import { isTemporary } from '../storage/replace-file.js';
@@ -33,7 +33,6 @@ export interface WalkOptions {
 export const MAX_DEPTH = 100;
 const MAX_IN_FOLDER = 20_000;
 const MAX_IGNORE_BYTES = 256_000;
-const SLICE_MS = 8;
 
 /**
  * Everything beneath a held folder, names in order, through held folders: links are named and never entered. `.git` and
@@ -41,7 +40,7 @@ const SLICE_MS = 8;
  */
 export async function* walk(folder: HeldFolder, path: string, options: WalkOptions): AsyncGenerator<Entry> {
   yield* inside(folder, path, { ...options, depth: Math.min(options.depth, MAX_DEPTH) }, options.ignore ?? [], {
-    turnAt: performance.now() + SLICE_MS,
+    pace: new Pace(options.signal),
     whole: options.depth >= MAX_DEPTH,
   });
 }
@@ -51,26 +50,23 @@ async function* inside(
   path: string,
   options: WalkOptions,
   above: IgnoreFiles,
-  pace: { turnAt: number; whole: boolean },
+  { pace, whole }: { pace: Pace; whole: boolean },
 ): AsyncGenerator<Entry> {
   const { signal, onIncomplete } = options;
   const { entries, complete } = await listed(folder);
   if (!complete) onIncomplete?.(path);
-  const own = entries.some(({ name }) => name === '.gitignore') ? await ignoreFileIn(folder) : undefined;
+  const own = entries.some(({ name }) => name === '.gitignore') ? await ignoreFileIn(folder, pace) : undefined;
   const ignore = own === undefined ? above : [...above, { base: path, rules: own }];
   for (const { name, kind } of entries) {
     signal.throwIfAborted();
     // Rules of a tenant may be many: other calls get their turn.
-    if (performance.now() > pace.turnAt) {
-      await nextTurn();
-      pace.turnAt = performance.now() + SLICE_MS;
-    }
+    if (pace.isDue) await pace.turn();
     const inner = path === '' ? name : `${path}/${name}`;
-    const entry = { path: inner, name, kind, folder, ignored: isIgnored(ignore, inner, kind === 'folder') };
+    const entry = { path: inner, name, kind, folder, ignored: await isIgnored(ignore, inner, kind === 'folder', pace) };
     yield entry;
     if (kind !== 'folder' || entry.ignored) continue;
     if (options.depth <= 1) {
-      if (pace.whole) onIncomplete?.(inner);
+      if (whole) onIncomplete?.(inner);
       continue;
     }
     const next = await folder.folder(name).catch(() => undefined);
@@ -79,7 +75,7 @@ async function* inside(
       continue;
     }
     try {
-      yield* inside(next, inner, { ...options, depth: options.depth - 1 }, ignore, pace);
+      yield* inside(next, inner, { ...options, depth: options.depth - 1 }, ignore, { pace, whole });
       await options.beforeLeaving?.();
     } finally {
       await next.close();
@@ -105,13 +101,13 @@ const inOrder = (entries: Pick<Entry, 'name' | 'kind'>[]) =>
   entries.sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
 
 /** The rules of a folder's .gitignore; one that is a link, no file or too large counts as none. */
-export async function ignoreFileIn(folder: HeldFolder): Promise<IgnoreFile | undefined> {
+export async function ignoreFileIn(folder: HeldFolder, pace: Pace): Promise<IgnoreFile | undefined> {
   const handle = await folder.file('.gitignore').catch(() => undefined);
   if (handle === undefined) return undefined;
   try {
     if (!(await handle.stat()).isFile()) return undefined;
     const bytes = await readUpTo(handle, MAX_IGNORE_BYTES);
-    return bytes && parseIgnore(bytes.toString('utf8'));
+    return bytes && (await parseIgnore(bytes.toString('utf8'), pace));
   } catch {
     return undefined;
   } finally {

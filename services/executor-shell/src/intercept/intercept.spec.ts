@@ -1,3 +1,4 @@
+import { BUILT_IN_TOOLS } from '@yardmaster/contracts';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { intercept } from './intercept.js';
@@ -344,6 +345,23 @@ describe('interceptor', () => {
 
   it.each(ALLOWED.map((command) => [command.slice(0, 80), command]))('lets through %s', (_short, command) => {
     expect(intercept(command, context)).toBeNull();
+  });
+
+  it('has one limit of length with the schema of the tool, and names what to do beyond it', () => {
+    const schema = BUILT_IN_TOOLS.find(({ name }) => name === 'shell_run')!.parameters['properties'] as {
+      command: { maxLength: number };
+    };
+    const most = schema.command.maxLength;
+    const written = (length: number): string => {
+      const [begin, end] = ["cat > big.md <<'EOF'\n", '\nEOF\n'];
+      return begin + 'x'.repeat(length - begin.length - end.length) + end;
+    };
+    expect(intercept(written(most), context)).toBeNull();
+    expect(intercept(written(most + 1), context)).toMatchObject({
+      rule: 'too-long',
+      reason: expect.stringMatching(`limit ${most}.*file tools`) as string,
+    });
+    expect(intercept(`${'x=1;'.repeat(20_000)}`, context)?.reason).toMatch(/here-documents.*script file/);
   });
 
   it('judges paths from where the command starts', () => {

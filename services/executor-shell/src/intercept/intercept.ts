@@ -1,3 +1,4 @@
+import { MOST_COMMAND_CHARS } from '@yardmaster/contracts';
 import { Refuse, Walker } from './walker.js';
 import { parseShell, SyntaxProblem } from './syntax.js';
 
@@ -22,8 +23,6 @@ export interface InterceptContext {
   env?: Readonly<Record<string, string>>;
 }
 
-/** Longest command; longer work belongs into a file. */
-export const MOST_COMMAND_CHARS = 512 * 1024;
 /** Longest text that is analysed, here-documents aside. */
 export const MOST_ANALYSED_CHARS = 64 * 1024;
 
@@ -40,7 +39,10 @@ export function intercept(command: string, context: InterceptContext): Intercept
     };
   const tooLong = (limit: number): Interception => ({
     rule: 'too-long',
-    reason: `The command is too long (${command.length} characters, limit ${limit}): write the content to a file first.`,
+    reason:
+      limit === MOST_COMMAND_CHARS
+        ? `The command is too long (${command.length} characters, limit ${limit}): write the content to a file with the file tools first.`
+        : `The command is too long outside its here-documents (${command.length} characters with them, limit ${limit} without): write a script file and run that.`,
   });
   if (command.length > MOST_COMMAND_CHARS) return tooLong(MOST_COMMAND_CHARS);
   // Checked before parsing by a cheap look, and after it by what really were here-documents.

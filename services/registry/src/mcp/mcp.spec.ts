@@ -226,7 +226,7 @@ const whoami = async (tenant: TenantId, server: string) =>
   JSON.parse((await call(tenant, `${server}__whoami`)).output) as {
     token: string | null;
     session: string;
-    pid: number;
+    process: string;
   };
 const seenBy = (name: string) =>
   readFileSync(`${state(name)}.seen`, 'utf8')

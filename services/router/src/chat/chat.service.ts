@@ -70,8 +70,8 @@ export class ChatService {
           sender.piece(frame.type, frame.text);
           break;
         case 'start': {
-          const { provider, model, dialect, attempt } = frame;
-          sender.frame({ kind: { case: 'start', value: { provider, model, dialect, attempt } } });
+          const { provider, model, dialect, attempt, readWhole = false } = frame;
+          sender.frame({ kind: { case: 'start', value: { provider, model, dialect, attempt, readWhole } } });
           break;
         }
         case 'call':

@@ -21,6 +21,8 @@ export function toChatEnd(result: ChatResult): MessageInitShape<typeof ChatEndSc
       inlineThink: marks.inlineThink ?? false,
       responsesFallback: marks.responsesFallback ?? false,
       turnsCut: marks.turnsCut ?? 0,
+      thinkPrefilled: marks.thinkPrefilled ?? false,
+      textFallback: marks.textFallback ?? '',
       ...(marks.maxTokensLoweredTo === undefined ? {} : { maxOutputTokensLoweredTo: marks.maxTokensLoweredTo }),
       attempts: result.attempts.map(toAttempt),
     },

@@ -69,8 +69,8 @@ export class AttemptFrames {
   }
 
   private start(): Frame {
-    const { number, provider, model, dialect } = this.record;
-    return { type: 'start', attempt: number, provider, model, dialect };
+    const { number, provider, model, dialect, readWhole } = this.record;
+    return { type: 'start', attempt: number, provider, model, dialect, ...(readWhole && { readWhole }) };
   }
 }
 

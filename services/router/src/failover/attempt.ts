@@ -81,7 +81,7 @@ export async function* runAttempt(
   if (plan.signal.aborted) stop.abort();
 
   let response: TransportResponse | undefined;
-  const stream = new WireStream(plan.family, readOptions(candidate));
+  const stream = new WireStream(plan.family, readOptions(plan));
   let settled = false;
   const firstTokenMs = (): number | undefined =>
     dog.firstTokenAt === undefined ? undefined : dog.firstTokenAt - dog.startedAt;
@@ -194,13 +194,22 @@ function requestInput(plan: AttemptPlan): ChatRequestInput {
   return input;
 }
 
-function readOptions(candidate: Candidate): ReadOptions {
+function readOptions({ candidate, maxTokens }: AttemptPlan): ReadOptions {
   return {
+    ...(maxTokens === undefined ? {} : { maxTokens }),
     provider: candidate.kind,
     reasoningFallback: candidate.reasoningFallback,
-    // Where calls come as text, the call parser separates thinking from calls; a search for tags would cut through both.
-    inlineThink: candidate.inlineThink && candidate.dialect === 'native',
+    inlineThink: splitsThink(candidate),
+    thinkPrefilled: candidate.thinkPrefilled ?? false,
   };
+}
+
+/**
+ * Is the thinking taken out of the text here? Where calls come as text, the call parser separates thinking from calls; a
+ * search for tags would cut through both.
+ */
+export function splitsThink({ inlineThink, dialect }: Candidate): boolean {
+  return inlineThink && dialect === 'native';
 }
 
 function isProgress(event: WireEvent): boolean {

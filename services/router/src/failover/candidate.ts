@@ -40,6 +40,10 @@ export interface Candidate {
   quirks: WireQuirks;
   reasoningFallback: boolean;
   inlineThink: boolean;
+  /** Its template opens the think block in the prompt: answers begin inside of the reasoning. */
+  thinkPrefilled?: boolean;
+  /** Of a native candidate: the dialect in which the text of an answer without calls is searched for some. */
+  textFallback?: string;
   responsesFallback: boolean;
   /** For servers on hardware of one's own: the first token may take so much longer as the prompt is long. */
   prefillTokensPerSecond?: number;

@@ -32,6 +32,8 @@ export interface AttemptRecord {
   retryAfterMs?: number;
   /** The `/responses` route was used. */
   viaResponses?: true;
+  /** The text may hold reasoning or calls, though the dialect does not say so: it cannot be shown before its end. */
+  readWhole?: true;
 }
 
 /** What was done to get the answer through. */
@@ -40,6 +42,10 @@ export interface ResultMarks extends AnswerMarks {
   /** Whole user turns cut from the front of the history. */
   turnsCut?: number;
   maxTokensLoweredTo?: number;
+  /** The text begins inside of the reasoning, which its reader has to take out. */
+  thinkPrefilled?: true;
+  /** The text of this native answer is to be searched for calls, in this dialect. */
+  textFallback?: string;
 }
 
 export interface ChatResult {
@@ -63,7 +69,7 @@ export interface ChatResult {
 /** What the engine says while it works; the last frame is `end` or `error`, unless the caller cancelled. */
 export type Frame =
   /** Who is answering. Comes before the first content of each attempt that shows any. */
-  | { type: 'start'; attempt: number; provider: string; model: string; dialect: string }
+  | { type: 'start'; attempt: number; provider: string; model: string; dialect: string; readWhole?: true }
   | { type: 'delta'; text: string }
   | { type: 'reasoning'; text: string }
   /** A whole native call, once it is complete. */

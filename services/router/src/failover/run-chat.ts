@@ -1,6 +1,6 @@
 import { costOf, speaksOfModel, UnsendableRequest, type FailureVerdict } from '@yardmaster/llm-wire';
 import { AttemptFrames } from './attempt-frames.js';
-import { runAttempt, type AttemptOutcome, type AttemptPlan } from './attempt.js';
+import { runAttempt, splitsThink, type AttemptOutcome, type AttemptPlan } from './attempt.js';
 import {
   endpointOf,
   type Candidate,
@@ -359,7 +359,11 @@ class ChatEngine {
     if (track.maxTokens !== undefined && track.maxTokens !== this.run.maxTokens) {
       marks.maxTokensLoweredTo = track.maxTokens;
     }
-    const { provider, model, dialect } = track.candidate;
+    const { provider, model, dialect, thinkPrefilled, textFallback } = track.candidate;
+    // A server that gave the reasoning in a field of its own has split it already.
+    if (thinkPrefilled === true && !splitsThink(track.candidate) && answer.reasoning === '')
+      marks.thinkPrefilled = true;
+    if (textFallback !== undefined && answer.calls.length === 0) marks.textFallback = textFallback;
     const result: ChatResult = {
       provider,
       model,
@@ -394,6 +398,8 @@ class ChatEngine {
       usage: null,
     };
     if (family !== candidate.family) record.viaResponses = true;
+    if (candidate.textFallback !== undefined || (candidate.thinkPrefilled === true && !splitsThink(candidate)))
+      record.readWhole = true;
     return record;
   }
 

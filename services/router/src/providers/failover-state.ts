@@ -52,6 +52,12 @@ export class FailoverState implements OnApplicationBootstrap, OnApplicationShutd
       buckets: [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120],
       registers: [health.metrics],
     });
+    const tokens = new Counter({
+      name: 'yardmaster_llm_tokens_total',
+      help: 'Tokens as providers count them, of all attempts; cached ones are a part of the prompt.',
+      labelNames: ['provider', 'model', 'kind'],
+      registers: [health.metrics],
+    });
     this.egress = new Egress(config.connections);
     this.transport = new UndiciTransport({ dispatcherFor: (...args) => this.egress.dispatcherFor(...args) });
     const keys = new SharedDeadlines(store.redis, KEY_BOARD, { merge: (entry) => this.keys.merge(entry) });
@@ -76,6 +82,8 @@ export class FailoverState implements OnApplicationBootstrap, OnApplicationShutd
       onAttempt: (record: AttemptRecord) => {
         attempts.inc({ provider: record.provider, model: record.model, outcome: record.outcome });
         duration.observe({ provider: record.provider, model: record.model }, record.durationMs / 1000);
+        for (const [kind, amount] of Object.entries(tokensOf(record)))
+          if (amount > 0) tokens.inc({ provider: record.provider, model: record.model, kind }, amount);
       },
       onProviderText: (record, text) =>
         log.warn(
@@ -112,4 +120,12 @@ export class FailoverState implements OnApplicationBootstrap, OnApplicationShutd
     await this.transport.close();
     await this.egress.close();
   }
+}
+
+function tokensOf({ usage }: AttemptRecord): Record<'prompt' | 'cached' | 'completion', number> {
+  return {
+    prompt: usage?.prompt_tokens ?? 0,
+    cached: usage?.cached_tokens ?? 0,
+    completion: usage?.completion_tokens ?? 0,
+  };
 }

@@ -3,7 +3,7 @@ import type { WireFamily } from '@yardmaster/llm-wire';
 import type { Strategy } from '@yardmaster/tool-render';
 import type { Candidate } from '../failover/candidate.js';
 import { priceFor, type ProviderEntry, type ProviderTable } from './provider-table.js';
-import { chooseRender } from './render-choice.js';
+import { chooseRender, DEFAULT_TEXT_DIALECT } from './render-choice.js';
 
 /** What a request says about where it wants to go. */
 export interface RouteWish {
@@ -125,6 +125,10 @@ export function toCandidate(
     },
     reasoningFallback: config.reasoning_fallback ?? true,
     inlineThink: config.inline_think ?? true,
+    ...(config.think_prefilled === true ? { thinkPrefilled: true } : {}),
+    ...(config.text_fallback === true && dialect === 'native'
+      ? { textFallback: config.dialect ?? DEFAULT_TEXT_DIALECT }
+      : {}),
     responsesFallback: config.responses_fallback ?? true,
     ...(contextTokens === undefined ? {} : { contextTokens }),
     ...(price === undefined ? {} : { price }),

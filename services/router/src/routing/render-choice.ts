@@ -23,7 +23,8 @@ export interface RenderChoice {
   problem: string | undefined;
 }
 
-const DEFAULT_TEXT_DIALECT = 'hermes';
+/** The form that the prompt teaches where nothing else is said. */
+export const DEFAULT_TEXT_DIALECT = 'hermes';
 
 /**
  * The strategy of a provider entry and the dialect that goes with it. What a request asks for and cannot have is a

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { opensThinkInPrompt } from '@yardmaster/llm-wire';
 import { stringify } from 'yaml';
 
 /** Where the stack's model comes from; `yaml` is the configuration that the services get. */
@@ -61,7 +62,13 @@ export async function findModel(
       if (model !== undefined)
         return {
           yaml: stringify({
-            providers: { local: { kind: 'llamacpp', base_url: `${url}/v1` } },
+            providers: {
+              local: {
+                kind: 'llamacpp',
+                base_url: `${url}/v1`,
+                ...((await opensThink(url)) && { think_prefilled: true }),
+              },
+            },
             routing: { default_model: model, providers: ['local'] },
           }),
           words: `llama.cpp at ${url}, model ${model}`,
@@ -103,6 +110,25 @@ function demoConfig({ url }: DemoModel): string {
       xml: { model: 'demo', providers: ['demo-xml'] },
     },
   });
+}
+
+/** Do the server's answers begin inside of the reasoning? A server that does not say so gets the benefit of the doubt. */
+async function opensThink(url: string): Promise<boolean> {
+  const ask = async (path: string, init: RequestInit = {}): Promise<unknown> => {
+    const response = await fetch(`${url}${path}`, { ...init, signal: AbortSignal.timeout(LLAMA_PROBE_MS) });
+    return response.ok ? response.json() : undefined;
+  };
+  try {
+    const body = JSON.stringify({ messages: [{ role: 'user', content: 'Hello.' }] });
+    const [props, applied] = await Promise.all([
+      ask('/props'),
+      ask('/apply-template', { method: 'POST', headers: { 'content-type': 'application/json' }, body }),
+    ]);
+    const prompt = (applied as { prompt?: unknown } | null | undefined)?.prompt;
+    return opensThinkInPrompt(props, typeof prompt === 'string' ? prompt : undefined);
+  } catch {
+    return false;
+  }
 }
 
 async function llamaModel(url: string): Promise<string | undefined> {

@@ -1,0 +1,29 @@
+import type { FoundProvider } from '@yardmaster/service-kit';
+import type { PodState } from './pod-state.js';
+
+/** The key of a pod in `ym_providers`. */
+export const providerKey = ({ provider, namespace, pod }: PodState['endpoint']): string =>
+  `${provider}/${namespace}/${pod.replace(/[^-_=.a-zA-Z0-9]/g, '-').replace(/^\.+|\.+$/g, '')}`;
+
+/** What the router reads about a pod. Pure. */
+export function foundProvider({ endpoint, phase, reason, capabilities, since }: PodState): FoundProvider {
+  const { slots, context, nativeTools, vision, model } = capabilities;
+  return {
+    kind: 'llamacpp',
+    base_url: `http://${endpoint.address}/v1`,
+    ...(slots === undefined ? {} : { slots }),
+    ...(context === undefined ? {} : { context }),
+    ...(nativeTools === undefined ? {} : { native_tools: nativeTools }),
+    ...(vision === undefined ? {} : { vision }),
+    ...(model === undefined ? {} : { models: [model] }),
+    found: {
+      provider: endpoint.provider,
+      pod: endpoint.pod,
+      namespace: endpoint.namespace,
+      node: endpoint.node,
+      phase,
+      reason,
+      since_ms: since,
+    },
+  };
+}
