@@ -21,6 +21,7 @@ const TASKS = {
   faults: { servers: 'need', build: true, do: (args) => node('test/faults/run.ts', ...args) },
   bench: { servers: 'need', build: true, do: bench },
   'test:charts': { servers: 'look', build: true, do: (args) => own('charts', args) },
+  'test:llama': { servers: 'need', build: true, do: (args) => own('llama', args) },
 };
 
 const node = (...args) => run('node', args);

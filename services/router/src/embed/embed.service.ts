@@ -77,7 +77,9 @@ export class EmbedService {
       {
         id: request.requestId,
         deadlineAt: Date.now() + context.deadlineMs,
-        render: () => ({ input: { messages: [], inputs: request.inputs }, turnsCut: 0 }),
+        // A text cannot be cut: its vector would be that of another text.
+        render: (_, wish) =>
+          wish === undefined ? { input: { messages: [], inputs: request.inputs }, turnsCut: 0 } : null,
         signal: context.signal,
         restartAfterCommit: true,
       },
