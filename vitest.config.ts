@@ -13,7 +13,14 @@ export default defineConfig({
     setupFiles: ['./test/setup.ts'],
     globalSetup: ['./test/servers.ts'],
     include: ['**/*.spec.ts'], // relative to --dir, hence no folder names
-    exclude: ['**/node_modules/**', '**/dist/**', 'test/charts/**', 'test/cluster/**', 'test/llama/**'],
+    exclude: [
+      '**/node_modules/**',
+      '**/dist/**',
+      'test/charts/**',
+      'test/cluster/**',
+      'test/images/**',
+      'test/llama/**',
+    ],
     reporters: ['default', './test/summary-reporter.ts'],
     testTimeout: 30_000,
     hookTimeout: 60_000,

@@ -203,55 +203,61 @@ async function* speed(engine: EditEngine, quick: boolean): AsyncIterable<Row> {
     against: NAIVE,
     ratio: value / floor,
   });
+  /** The absolute target, meant for a quiet machine: missed is missed, whatever else runs here. */
+  const within = (metric: string, value: number, most: number): Row =>
+    row(`${metric}, absolute`, value, 'ms cpu p95', `<= ${most} ms`, value <= most);
   const find = (old: readonly string[], expected: string) =>
     p95(runs, () => {
       const result = findEdit(file, request(old));
       const got = result.status === 'found' ? `pass ${result.pass}` : result.status;
       if (got !== expected) throw new Error(`expected ${expected}, got ${got}`);
     });
-  yield against('10k lines, exact', find(block, 'pass 1'), naiveHit, 1 / 100);
-  yield against(
-    '10k lines, pass 2',
-    find(
-      block.map((line) => `   ${line}`),
-      'pass 2',
-    ),
-    naiveHit,
-    1 / 100,
-  );
-  yield against('10k lines, passes 3 to 6, hit', find(near, 'pass 5'), naiveHit, 1 / 100);
-  yield against('10k lines, no hit', find(absent, 'not_found'), naiveMiss, 1 / 20);
+  const hit = (metric: string, value: number, most: number) => [
+    against(metric, value, naiveHit, 1 / 100),
+    within(metric, value, most),
+  ];
+  const shifted = block.map((line) => `   ${line}`);
+  yield* hit('10k lines, exact', find(block, 'pass 1'), 5);
+  yield* hit('10k lines, pass 2', find(shifted, 'pass 2'), 25);
+  yield* hit('10k lines, passes 3 to 6, hit', find(near, 'pass 5'), 60);
+  const miss10k = find(absent, 'not_found');
+  yield against('10k lines, no hit', miss10k, naiveMiss, 1 / 20);
+  yield within('10k lines, no hit', miss10k, 150);
   const same = '  call(value, 1);\n'.repeat(10_000);
-  const miss = Array.from({ length: 20 }, (_, i) => (i === 7 ? '  call(valeu, 1);' : '  call(value, 1);'));
-  yield against(
-    '10k identical lines, near miss',
-    p95(runs, () => void findEdit(same, request(miss))),
-    naiveHit,
-    1 / 7,
-  );
+  const nearMiss = Array.from({ length: 20 }, (_, i) => (i === 7 ? '  call(valeu, 1);' : '  call(value, 1);'));
+  const identical = p95(runs, () => void findEdit(same, request(nearMiss)));
+  yield within('10k identical lines, near miss', identical, 300);
 
   const rewrapped = request(blockAt(lines, 9949, true));
-  const whole = async (edit: EditRequest) => {
-    await engine.apply(file, edit, { path: 'big.ts' });
+  const whole = async (edit: EditRequest, expected: string) => {
     const taken: number[] = [];
-    for (let i = 0; i < Math.max(5, runs / 3); i++) {
+    for (let i = -1; i < Math.max(5, runs / 3); i++) {
       const start = process.cpuUsage();
-      await engine.apply(file, edit, { path: 'big.ts' });
-      taken.push(milliseconds(process.cpuUsage(start)));
+      const result = await engine.apply(file, edit, { path: 'big.ts' });
+      const got = result.status === 'applied' ? `pass ${result.pass}` : result.status;
+      if (got !== expected) throw new Error(`expected ${expected}, got ${got}`);
+      // The first call starts threads and loads the grammar.
+      if (i >= 0) taken.push(milliseconds(process.cpuUsage(start)));
     }
     return percentile(taken);
   };
-  yield against('10k lines, pass 8', await whole(rewrapped), naiveHit, 1 / 5);
-  yield against('10k lines, whole call, no hit', await whole(request(absent)), naiveMiss, 1 / 4);
+  yield within('10k lines, pass 8', await whole(rewrapped, 'pass 8'), 400);
+  const wholeMiss = await whole(request(absent), 'not_found');
+  yield against('10k lines, whole call, no hit', wholeMiss, naiveMiss, 1 / 20);
+  yield within('10k lines, whole call, no hit', wholeMiss, 600);
   const huge = bigFile(100_000);
-  yield against(
-    '100k lines, no hit',
-    p95(quick ? 2 : 5, () => void findEdit(huge, request(absent))),
-    naiveMiss,
-    1 / 1.6,
-  );
+  const miss100k = p95(quick ? 2 : 5, () => void findEdit(huge, request(absent)));
+  yield within('100k lines, no hit', miss100k, 1_500);
+  if (!quick) {
+    // The naive search of the same file, once: it takes half a minute.
+    const hugeLines = huge.split('\n');
+    const [naive100k] = times(1, () => void bestWindowAt(hugeLines, absent, undefined, 0.9));
+    yield against('100k lines, no hit', miss100k, naive100k!, 1 / 20);
+  }
   yield await eventLoop(engine, file, request(absent));
-  yield memory(file, request(near));
+  yield memory('10k lines, memory, hit', file, request(near));
+  yield memory('10k lines, memory, no hit', file, request(absent));
+  yield memory('100k lines, memory, no hit', huge, request(absent));
 }
 
 /** The most processor time that the main thread spent without giving the event loop a turn while edits of a large file ran. */
@@ -268,7 +274,7 @@ async function eventLoop(engine: EditEngine, file: string, request: EditRequest)
 }
 
 /** What one approximate search holds and leaves behind, before anything is collected, over the size of the file. */
-function memory(file: string, request: EditRequest): Row {
+function memory(metric: string, file: string, request: EditRequest): Row {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;
   const used = () => {
@@ -281,7 +287,7 @@ function memory(file: string, request: EditRequest): Row {
   const before = used();
   findEdit(file, request);
   const value = (used() - before) / Buffer.byteLength(file);
-  return row('10k lines, memory', value, 'x file', '<= 12', value <= 12);
+  return row(metric, value, 'x file', '<= 12', value <= 12);
 }
 
 function times(count: number, work: () => void): number[] {
