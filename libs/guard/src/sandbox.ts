@@ -94,9 +94,17 @@ function copyReadable(from: string, to: string): void {
   }
 }
 
-/** The read-only system: programs and libraries, `etc` (from `makeSandboxEtc`) as /etc, and `readOnlyPaths`. */
-export function systemArguments(readOnlyPaths: readonly string[], etc: string): string[] {
-  const args = ['--ro-bind', '/usr', '/usr', ...systemFolders(), '--ro-bind', etc, '/etc'];
+/**
+ * The read-only system: programs and libraries, /etc and `readOnlyPaths`. `etc` comes from `makeSandboxEtc`; without it
+ * the same files of the machine are shown one by one, which is dearer and needs nothing made before.
+ */
+export function systemArguments(readOnlyPaths: readonly string[], etc?: string): string[] {
+  const args = ['--ro-bind', '/usr', '/usr', ...systemFolders()];
+  if (etc === undefined) {
+    args.push('--dir', '/etc');
+    for (const name of ETC) args.push('--ro-bind-try', `/etc/${name}`, `/etc/${name}`);
+    for (const name of ['passwd', 'group', 'hosts']) args.push('--ro-bind', asset(`rootfs/${name}`), `/etc/${name}`);
+  } else args.push('--ro-bind', etc, '/etc');
   args.push('--ro-bind', asset('rootfs/limits.sh'), '/run/limits');
   for (const path of readOnlyPaths) args.push('--ro-bind', path, path);
   return args;

@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, statSync,
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { startTimeOf } from '../runner/sandbox/process-tree.js';
+import { startTimeOf } from '@yardmaster/guard';
 
 const PREFIX = 'ym-shell-';
 const OWNER = 'owner.json';

@@ -12,7 +12,7 @@ import { type AtFaultPoint, type FaultPoint } from './fault-points.js';
 import { Pipeline } from './pipeline.js';
 import { Cgroups } from './sandbox/cgroups.js';
 import { BwrapLauncher } from './sandbox/launcher.js';
-import { treeUsage } from './sandbox/process-tree.js';
+import { treeUsage } from '@yardmaster/guard';
 
 /** Every border between two stages and within the third, with the stage that a fault there is told as. */
 const POINTS: Readonly<Record<FaultPoint, Stage>> = {

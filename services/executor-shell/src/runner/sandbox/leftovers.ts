@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { startTimeOf } from './process-tree.js';
+import { startTimeOf } from '@yardmaster/guard';
 
 /** Variable of bubblewrap's own environment (a command never gets it): which runner started it, and for which command. */
 export const MARK = 'YARDMASTER_SANDBOX';
