@@ -158,6 +158,8 @@ it.each(Object.keys(WORK))(
     if (IN_FLIGHT[service] !== undefined) expect(begun.length).toBeGreaterThan(0);
     expect(lingeredMs).toBeLessThanOrEqual(1_000);
   },
+  // The runs may take their 60 s, and the service its 20 to be back.
+  120_000,
 );
 
 it.each(['nats', 'redis'] as const)('a %s that ends by itself is started again, and the runs go on', async (server) => {
