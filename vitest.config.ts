@@ -8,6 +8,8 @@ export default defineConfig({
   oxc: { decorator: { legacy: true, emitDecoratorMetadata: true } },
   test: {
     environment: 'node',
+    // Packages whose own `source` is TypeScript too, which Node does not take from node_modules.
+    server: { deps: { inline: [/@modelcontextprotocol\/client/, /\/eventsource(-parser)?\//] } },
     setupFiles: ['./test/setup.ts'],
     globalSetup: ['./test/servers.ts'],
     include: ['**/*.spec.ts'], // relative to --dir, hence no folder names
