@@ -1,4 +1,4 @@
-import { BUCKETS, mayEmbed, type ServiceName, STREAMS, toolStream } from './catalogue.js';
+import { BUCKETS, MCP_KIND, mayEmbed, type ServiceName, STREAMS, toolStream } from './catalogue.js';
 import { subjectToken } from './ids.js';
 
 /**
@@ -56,7 +56,7 @@ const ANY_API = ['$JS.API.INFO', '$JS.API.STREAM.NAMES'];
 
 /** Logins of our own services, all in the account that has JetStream. `kinds`: the executor kinds declared. */
 export function serviceUsers(kinds: readonly string[]): NatsUser[] {
-  const toolStreams = kinds.map(toolStream);
+  const toolStreams = [...new Set([...kinds, MCP_KIND])].map(toolStream);
   const user = (name: ServiceName | 'setup', publish: string[], subscribe: string[]): NatsUser => ({
     user: name,
     publish: name === 'setup' ? publish : [...ANY_API, ...publish],
@@ -134,15 +134,15 @@ export function serviceUsers(kinds: readonly string[]): NatsUser[] {
       [
         'ym.rpc.router.embed.>',
         // It runs the calls of MCP tools itself.
-        ...(kinds.includes('mcp')
-          ? ['ym.res.>', 'ym.claim.>', 'ym.delta.>', ...workOn(toolStream('mcp')), ...readStream(STREAMS.claims.name)]
-          : []),
+        ...['ym.res.>', 'ym.claim.>', 'ym.delta.>', `ym.dlq.${toolStream(MCP_KIND)}.*`],
+        ...workOn(toolStream(MCP_KIND)),
+        ...readStream(STREAMS.claims.name),
         ...kvWrite(BUCKETS.tools),
         ...kvWrite(BUCKETS.grants),
         ...kvRead(BUCKETS.tenants),
         ...answers('api', 'dispatcher', 'router'),
       ],
-      ['ym.rpc.registry.>', ...(kinds.includes('mcp') ? ['ym.cancel.>'] : [])],
+      ['ym.rpc.registry.>', 'ym.cancel.>'],
     ),
     user(
       'fleet',

@@ -14,6 +14,8 @@ import {
   GetToolRequestSchema,
   ListToolsRequestSchema,
   ListToolsResponseSchema,
+  McpServersRequestSchema,
+  McpServersResponseSchema,
   PutToolRequestSchema,
   ResolveRequestSchema,
   ResolveResponseSchema,
@@ -108,6 +110,7 @@ export const Registry = {
   resolve: rpc('registry', 'resolve', ResolveRequestSchema, ResolveResponseSchema),
   search: rpc('registry', 'search', SearchToolsRequestSchema, SearchToolsResponseSchema),
   validate: rpc('registry', 'validate', ValidateRequestSchema, ValidateResponseSchema),
+  mcpServers: rpc('registry', 'mcp-servers', McpServersRequestSchema, McpServersResponseSchema),
 } as const;
 
 export const Fleet = {
@@ -294,3 +297,6 @@ export const HEADERS = {
 
 /** The executors that come with Yardmaster; others are declared. */
 export const BUILT_IN_EXECUTORS = ['shell', 'files'] as const;
+
+/** The kind of the calls that the registry runs itself, on MCP servers: every installation has its queue, and no login. */
+export const MCP_KIND = 'mcp';

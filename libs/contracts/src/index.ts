@@ -8,6 +8,7 @@ export * from './exact-json.js';
 export * from './ids.js';
 export * from './model-forms.js';
 export * from './tenant-approvals.js';
+export * from './tenant-mcp-servers.js';
 export * from './tenant-quota.js';
 export * from './yard-error.js';
 export {

@@ -17,6 +17,7 @@ import { Summaries } from './conversations/summaries.js';
 import { ErrorsController } from './errors/errors.controller.js';
 import { CheckedPipe } from './http/checked.pipe.js';
 import { RateLimit } from './http/rate-limit.js';
+import { McpServersController } from './mcp/mcp-servers.controller.js';
 import { ChatController } from './openai/chat.controller.js';
 import { ChatCompletions } from './openai/chat-completions.js';
 import { AgentCompletions } from './openai/agent-completions.js';
@@ -42,6 +43,7 @@ import { ToolsController } from './tools/tools.controller.js';
     ApprovalsController,
     ConversationsController,
     ToolsController,
+    McpServersController,
     ProvidersController,
     ModelsController,
     ChatController,
