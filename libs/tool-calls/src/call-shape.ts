@@ -59,21 +59,19 @@ function shapeCall(value: unknown, at: string, literals: ReadonlyMap<string, str
   const wrapped = own(outer, 'function');
   const inner = typeof wrapped === 'object' && wrapped !== null && !Array.isArray(wrapped);
   const call = inner ? (wrapped as Record<string, unknown>) : outer;
-  const names = [
-    own(call, 'name'),
-    typeof wrapped === 'string' ? wrapped : undefined,
-    inner ? own(outer, 'name') : undefined,
-  ].filter((name) => name !== undefined && name !== null);
-  const [named] = names;
+  const named = own(call, 'name') ?? (typeof wrapped === 'string' ? wrapped : undefined);
   if (typeof named !== 'string' || named.trim() === '') {
     return { problem: 'missing_name', message: 'the call has no "name"' };
   }
-  if (names.some((name) => typeof name !== 'string' || plainName(name) !== plainName(named))) {
+  const other = inner ? own(outer, 'name') : typeof wrapped === 'string' ? wrapped : undefined;
+  if (other !== undefined && other !== null && (typeof other !== 'string' || plainName(other) !== plainName(named))) {
     return { problem: 'malformed_json', message: 'the call names two different tools' };
   }
   // `null` gives no arguments, so it does not contradict others.
-  const given = [...argumentsIn(call, inner ? `${at}/function` : at), ...(inner ? argumentsIn(outer, at) : [])];
-  const [first, ...others] = given;
+  const given: Given[] = [];
+  collectArguments(call, inner ? `${at}/function` : at, given);
+  if (inner) collectArguments(outer, at, given);
+  const first = given[0];
   if (first === undefined) {
     const loose = Object.keys(call).filter((other) => !CALL_KEYS.has(other));
     const empty = ARGUMENT_KEYS.some((key) => own(call, key) === null);
@@ -84,18 +82,25 @@ function shapeCall(value: unknown, at: string, literals: ReadonlyMap<string, str
     return { raw: { name: named, args: undefined, input } };
   }
   const inside = rebase(literals, first.path);
-  for (const other of others) {
-    if (isDeepStrictEqual(other.args, first.args) && isDeepStrictEqual(rebase(literals, other.path), inside)) continue;
-    const message = `"${first.key}" and "${other.key}" hold different arguments`;
-    return { problem: 'malformed_json', message, name: named };
+  for (let index = 1; index < given.length; index++) {
+    const { key, args, path } = given[index]!;
+    if (isDeepStrictEqual(args, first.args) && isDeepStrictEqual(rebase(literals, path), inside)) continue;
+    return { problem: 'malformed_json', message: `"${first.key}" and "${key}" hold different arguments`, name: named };
   }
   return { raw: { name: named, args: first.args, input, ...(inside.size > 0 ? { literals: inside } : {}) } };
 }
 
-function argumentsIn(call: Record<string, unknown>, at: string): { key: string; args: unknown; path: string }[] {
-  return ARGUMENT_KEYS.map((key) => ({ key, args: own(call, key), path: `${at}/${key}` })).filter(
-    ({ args }) => args !== undefined && args !== null,
-  );
+interface Given {
+  key: string;
+  args: unknown;
+  path: string;
+}
+
+function collectArguments(call: Record<string, unknown>, at: string, given: Given[]): void {
+  for (const key of ARGUMENT_KEYS) {
+    const args = own(call, key);
+    if (args !== undefined && args !== null) given.push({ key, args, path: `${at}/${key}` });
+  }
 }
 
 function rebase(literals: ReadonlyMap<string, string>, prefix: string): Map<string, string> {
