@@ -256,6 +256,24 @@ export const TREE: Tree = {
       },
     },
   },
+  pod: {
+    summary: 'llama.cpp pods that the fleet found (in Kubernetes)',
+    verbs: {
+      list: {
+        summary: 'pods: state with its reason, slots, context, tools',
+        load: async () => (await import('./commands/fleet.js')).pods,
+      },
+    },
+  },
+  executor: {
+    summary: 'executors that the fleet scales (in Kubernetes)',
+    verbs: {
+      list: {
+        summary: 'executors: pods, calls, and the last decision with its reason',
+        load: async () => (await import('./commands/fleet.js')).executors,
+      },
+    },
+  },
   provider: {
     summary: 'who serves models',
     verbs: {

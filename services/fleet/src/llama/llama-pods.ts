@@ -171,7 +171,7 @@ export class LlamaPods {
 
   private async writeOnce(): Promise<void> {
     const { store, mayWrite, log } = this.options;
-    const wanted = new Map([...this.pods].map(([key, pod]) => [key, JSON.stringify(foundProvider(pod))]));
+    const wanted = new Map([...this.pods].map(([key, pod]) => [key, JSON.stringify(foundProvider(pod, Date.now()))]));
     try {
       for (const [key, text] of wanted) {
         if (this.written.get(key) === text) continue;

@@ -52,6 +52,18 @@ export class FailoverState implements OnApplicationBootstrap, OnApplicationShutd
       buckets: [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120],
       registers: [health.metrics],
     });
+    const promptTokens = new Counter({
+      name: 'yardmaster_llm_prompt_tokens_total',
+      help: 'Tokens of prompts, as providers counted them.',
+      labelNames: ['provider', 'model'],
+      registers: [health.metrics],
+    });
+    const cachedTokens = new Counter({
+      name: 'yardmaster_llm_cached_tokens_total',
+      help: 'Tokens of prompts that a provider had from before; beside the tokens of prompts, how warm its caches are.',
+      labelNames: ['provider', 'model'],
+      registers: [health.metrics],
+    });
     this.egress = new Egress(config.connections);
     this.transport = new UndiciTransport({ dispatcherFor: (...args) => this.egress.dispatcherFor(...args) });
     const keys = new SharedDeadlines(store.redis, KEY_BOARD, { merge: (entry) => this.keys.merge(entry) });
@@ -76,6 +88,9 @@ export class FailoverState implements OnApplicationBootstrap, OnApplicationShutd
       onAttempt: (record: AttemptRecord) => {
         attempts.inc({ provider: record.provider, model: record.model, outcome: record.outcome });
         duration.observe({ provider: record.provider, model: record.model }, record.durationMs / 1000);
+        if (record.usage === null) return;
+        promptTokens.inc({ provider: record.provider, model: record.model }, record.usage.prompt_tokens);
+        cachedTokens.inc({ provider: record.provider, model: record.model }, record.usage.cached_tokens ?? 0);
       },
       onProviderText: (record, text) =>
         log.warn(
