@@ -1,4 +1,8 @@
 import { createEditEngine, findEdit, type EditEngine, type EditRequest } from '@yardmaster/text-edit';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { bigFile, blockAt } from './edit-files.ts';
@@ -203,72 +207,137 @@ async function* speed(engine: EditEngine, quick: boolean): AsyncIterable<Row> {
     against: NAIVE,
     ratio: value / floor,
   });
+  /** The absolute target, meant for a quiet machine: missed is missed, whatever else runs here. */
+  const within = (metric: string, value: number, most: number): Row =>
+    row(`${metric}, absolute`, value, 'ms cpu p95', `<= ${most} ms`, value <= most);
   const find = (old: readonly string[], expected: string) =>
     p95(runs, () => {
       const result = findEdit(file, request(old));
       const got = result.status === 'found' ? `pass ${result.pass}` : result.status;
       if (got !== expected) throw new Error(`expected ${expected}, got ${got}`);
     });
-  yield against('10k lines, exact', find(block, 'pass 1'), naiveHit, 1 / 100);
-  yield against(
-    '10k lines, pass 2',
-    find(
-      block.map((line) => `   ${line}`),
-      'pass 2',
-    ),
-    naiveHit,
-    1 / 100,
-  );
-  yield against('10k lines, passes 3 to 6, hit', find(near, 'pass 5'), naiveHit, 1 / 100);
-  yield against('10k lines, no hit', find(absent, 'not_found'), naiveMiss, 1 / 20);
+  const hit = (metric: string, value: number, most: number) => [
+    against(metric, value, naiveHit, 1 / 100),
+    within(metric, value, most),
+  ];
+  const shifted = block.map((line) => `   ${line}`);
+  yield* hit('10k lines, exact', find(block, 'pass 1'), 5);
+  yield* hit('10k lines, pass 2', find(shifted, 'pass 2'), 25);
+  yield* hit('10k lines, passes 3 to 6, hit', find(near, 'pass 5'), 60);
+  const miss10k = find(absent, 'not_found');
+  yield against('10k lines, no hit', miss10k, naiveMiss, 1 / 20);
+  yield within('10k lines, no hit', miss10k, 150);
   const same = '  call(value, 1);\n'.repeat(10_000);
-  const miss = Array.from({ length: 20 }, (_, i) => (i === 7 ? '  call(valeu, 1);' : '  call(value, 1);'));
-  yield against(
-    '10k identical lines, near miss',
-    p95(runs, () => void findEdit(same, request(miss))),
-    naiveHit,
-    1 / 7,
-  );
+  const nearMiss = Array.from({ length: 20 }, (_, i) => (i === 7 ? '  call(valeu, 1);' : '  call(value, 1);'));
+  const identical = p95(runs, () => void findEdit(same, request(nearMiss)));
+  yield within('10k identical lines, near miss', identical, 300);
 
   const rewrapped = request(blockAt(lines, 9949, true));
-  const whole = async (edit: EditRequest) => {
-    await engine.apply(file, edit, { path: 'big.ts' });
+  const whole = async (edit: EditRequest, expected: string) => {
     const taken: number[] = [];
-    for (let i = 0; i < Math.max(5, runs / 3); i++) {
+    for (let i = -1; i < Math.max(5, runs / 3); i++) {
       const start = process.cpuUsage();
-      await engine.apply(file, edit, { path: 'big.ts' });
-      taken.push(milliseconds(process.cpuUsage(start)));
+      const result = await engine.apply(file, edit, { path: 'big.ts' });
+      const got = result.status === 'applied' ? `pass ${result.pass}` : result.status;
+      if (got !== expected) throw new Error(`expected ${expected}, got ${got}`);
+      // The first call starts threads and loads the grammar.
+      if (i >= 0) taken.push(milliseconds(process.cpuUsage(start)));
     }
     return percentile(taken);
   };
-  yield against('10k lines, pass 8', await whole(rewrapped), naiveHit, 1 / 5);
-  yield against('10k lines, whole call, no hit', await whole(request(absent)), naiveMiss, 1 / 4);
+  yield within('10k lines, pass 8', await whole(rewrapped, 'pass 8'), 400);
+  const wholeMiss = await whole(request(absent), 'not_found');
+  yield against('10k lines, whole call, no hit', wholeMiss, naiveMiss, 1 / 20);
+  yield within('10k lines, whole call, no hit', wholeMiss, 600);
   const huge = bigFile(100_000);
-  yield against(
-    '100k lines, no hit',
-    p95(quick ? 2 : 5, () => void findEdit(huge, request(absent))),
-    naiveMiss,
-    1 / 1.6,
-  );
-  yield await eventLoop(engine, file, request(absent));
-  yield memory(file, request(near));
+  const miss100k = p95(quick ? 2 : 5, () => void findEdit(huge, request(absent)));
+  yield within('100k lines, no hit', miss100k, 1_500);
+  if (!quick) {
+    // The naive search of the same file, once: it takes half a minute.
+    const hugeLines = huge.split('\n');
+    const [naive100k] = times(1, () => void bestWindowAt(hugeLines, absent, undefined, 0.9));
+    yield against('100k lines, no hit', miss100k, naive100k!, 1 / 20);
+  }
+  yield eventLoop();
+  yield memory('10k lines, memory, hit', file, request(near));
+  yield memory('10k lines, memory, no hit', file, request(absent));
+  yield memory('100k lines, memory, no hit', huge, request(absent));
 }
 
-/** The most processor time that the main thread spent without giving the event loop a turn while edits of a large file ran. */
-async function eventLoop(engine: EditEngine, file: string, request: EditRequest): Promise<Row> {
-  let longest = 0;
-  let last = process.threadCpuUsage();
-  const timer = setInterval(() => {
-    longest = Math.max(longest, milliseconds(process.threadCpuUsage(last)));
-    last = process.threadCpuUsage();
-  }, 1);
-  for (let i = 0; i < 10; i++) await engine.apply(file, request, { path: 'big.ts' });
-  clearInterval(timer);
-  return row('10k lines, event loop held at most', longest, 'ms cpu', '<= 50', longest <= 50);
+// The file executor's tools in a process of their own, on a file of nearly the size limit. A tool's main thread is that
+// of the service: what is told is the most processor time that it took between two turns of the event loop.
+const EXECUTOR = `
+const [, built, root, text] = process.argv;
+const from = (file) => import(new URL(file, built));
+const [{ fileTools }, { CallJournal }, { Locks }, { Quotas }, { ContentThreads }, { argsHash }, fs] = await Promise.all([
+  from('file-tools.js'), from('storage/call-journal.js'), from('storage/locks.js'), from('storage/quotas.js'),
+  from('content/content-threads.js'), import('@yardmaster/executor-kit'), import('node:fs')]);
+const limit = 10_000_000;
+const tools = fileTools({
+  root, limits: { readBytes: limit, writeBytes: limit, editBytes: 5_000_000, searchHits: 300 }, locks: new Locks(),
+  quotas: new Quotas(root, { bytes: 0, files: 0 }), journal: new CallJournal(root + '/.executor-files/journal', 100),
+  content: new ContentThreads(), embed: undefined, ripgrep: undefined, syntaxGate: false,
+});
+let calls = 0;
+const call = async ([name, args]) => {
+  const argumentsJson = JSON.stringify(args);
+  const outcome = await tools.find((tool) => tool.name === name).run(args, {
+    tenant: 'acme', workspace: 'main', runId: 'run-' + calls++, callId: '1-0', attempt: 1,
+    signal: new AbortController().signal, call: { argumentsJson, argsHash: argsHash(argumentsJson) } });
+  return outcome.verdict?.status ?? outcome.reason ?? 'ok';
+};
+const content = fs.readFileSync(text, 'utf8');
+const last = content.slice(content.lastIndexOf('export async'));
+const line = last.slice(0, last.indexOf('\\n'));
+const all = [
+  ['file_read', { path: 'big.ts' }], ['file_stat', { path: 'big.ts' }],
+  ['file_edit', { path: 'big.ts', old_string: line, new_string: line + ' // seen' }],
+  ['file_edit', { path: 'big.ts', old_string: 'nothing like this\\n'.repeat(20), new_string: 'x' }],
+  ['file_edit', { path: 'big.ts', old_string: 'limit', new_string: 'most', replace_all: true }],
+  ['file_search', { path: 'big.ts', pattern: 'no .* such (line|text)$', regex: true }],
+];
+// Code is compiled, and threads are started, on a small file first.
+fs.writeFileSync(root + '/acme/main/big.ts', content.slice(0, 20_000) + last);
+for (const one of all) await call(one);
+fs.writeFileSync(root + '/acme/main/big.ts', content);
+let longest = 0;
+let before = process.threadCpuUsage();
+setInterval(() => {
+  const { user, system } = process.threadCpuUsage(before);
+  longest = Math.max(longest, (user + system) / 1000);
+  before = process.threadCpuUsage();
+}, 1);
+const said = [];
+for (const one of all) said.push(await call(one));
+console.log(JSON.stringify({ longest, said }));
+process.exit(0);
+`;
+
+/** The most processor time that the file executor's main thread spent without giving the event loop a turn. */
+function eventLoop(): Row {
+  const root = mkdtempSync(join(tmpdir(), 'ym-bench-edits-'));
+  try {
+    mkdirSync(join(root, 'acme', 'main'), { recursive: true });
+    const text = join(root, 'text');
+    writeFileSync(text, bigFile(145_000).slice(0, 4_900_000));
+    const executor = new URL('../../services/executor-files/', import.meta.url);
+    const built = new URL('dist/', executor).href;
+    const out = execFileSync(process.execPath, ['--input-type=module', '-e', EXECUTOR, built, root, text], {
+      cwd: executor,
+      encoding: 'utf8',
+      timeout: 120_000,
+    });
+    const { longest, said } = JSON.parse(out) as { longest: number; said: string[] };
+    const expected = ['ok', 'ok', 'applied', 'not_found', 'applied', 'ok'];
+    if (said.join() !== expected.join()) throw new Error(`expected ${expected.join()}, got ${said.join()}`);
+    return row('4.9 MB in the executor, event loop held at most', longest, 'ms cpu', '<= 50', longest <= 50);
+  } finally {
+    rmSync(root, { recursive: true, force: true });
+  }
 }
 
 /** What one approximate search holds and leaves behind, before anything is collected, over the size of the file. */
-function memory(file: string, request: EditRequest): Row {
+function memory(metric: string, file: string, request: EditRequest): Row {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;
   const used = () => {
@@ -281,7 +350,7 @@ function memory(file: string, request: EditRequest): Row {
   const before = used();
   findEdit(file, request);
   const value = (used() - before) / Buffer.byteLength(file);
-  return row('10k lines, memory', value, 'x file', '<= 12', value <= 12);
+  return row(metric, value, 'x file', '<= 12', value <= 12);
 }
 
 function times(count: number, work: () => void): number[] {

@@ -74,7 +74,7 @@ function expectUnique(manifests: Manifest[]) {
   expect(keys.filter((key, i) => keys.indexOf(key) !== i)).toEqual([]);
 }
 
-/** Served as stable by every minor of kubeVersion; KEDA's comes with KEDA. */
+/** Served as stable by every minor of kubeVersion; KEDA's comes with KEDA, Prometheus' with its operator. */
 const VERSIONS = [
   'v1',
   'apps/v1',
@@ -83,6 +83,7 @@ const VERSIONS = [
   'networking.k8s.io/v1',
   'autoscaling/v2',
   'keda.sh/v1alpha1',
+  'monitoring.coreos.com/v1',
 ];
 
 test('no object uses an API version that one of the minors lacks', () => {
@@ -90,6 +91,7 @@ test('no object uses an API version that one of the minors lacks', () => {
     api: { autoscaling: { enabled: true }, ingress: { enabled: true } },
     executors: { shell: { scaler: { mode: 'keda' } } },
     nats: { replicas: 3 },
+    monitoring: { podMonitor: { enabled: true }, alerts: { enabled: true } },
   };
   for (const manifests of [render({ values }), ...PROFILES.map((profile) => render({ profile }))])
     for (const { apiVersion, metadata } of manifests) expect(VERSIONS, metadata.name).toContain(apiVersion);

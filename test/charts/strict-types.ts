@@ -17,6 +17,8 @@ const client = await load<Client>('@kubernetes/client-node');
 const KINDS: Record<string, string> = {
   'autoscaling/v2 HorizontalPodAutoscaler': 'V2HorizontalPodAutoscaler',
   'keda.sh/v1alpha1 ScaledObject': '',
+  'monitoring.coreos.com/v1 PodMonitor': '',
+  'monitoring.coreos.com/v1 PrometheusRule': '',
 };
 
 function walk(value: unknown, type: string, at: string, problems: string[]): void {
@@ -70,9 +72,11 @@ const models = new Map<string, Model | undefined>();
 async function modelOf(apiVersion: string, kind: string): Promise<Model | undefined> {
   const key = `${apiVersion} ${kind}`;
   if (!models.has(key)) {
-    const path = apiVersion.startsWith('keda.sh/')
-      ? `@kubernetes-models/keda/${apiVersion}`
-      : `kubernetes-models/${apiVersion}`;
+    const of = {
+      'keda.sh': '@kubernetes-models/keda',
+      'monitoring.coreos.com': '@kubernetes-models/prometheus-operator',
+    };
+    const path = `${of[apiVersion.split('/')[0] as keyof typeof of] ?? 'kubernetes-models'}/${apiVersion}`;
     const found = await load<Record<string, Model>>(path).catch(() => ({}) as Record<string, Model>);
     models.set(key, found[kind]);
   }

@@ -2,12 +2,15 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { Bus } from '@yardmaster/bus';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type Stack, startStack } from './harness.js';
 
 const EXAMPLES = fileURLToPath(new URL('../../examples/', import.meta.url));
+const YARD = fileURLToPath(new URL('../../services/yard/bin/yard.mjs', import.meta.url));
 let yard: Stack;
 const running: ChildProcess[] = [];
+const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 
 /** Starts an example as its README says; resolves when it says that it is ready. */
 async function startExample(command: string, args: string[], kind: string): Promise<ChildProcess> {
@@ -29,22 +32,34 @@ const startTypeScript = () =>
   startExample(process.execPath, [join(EXAMPLES, 'executor-typescript/executor.ts')], 'crm');
 const startPython = () => startExample('python3', [join(EXAMPLES, 'executor-python/executor.py')], 'weather');
 
+/** `yard executor add KIND`, as a person would run it; answers what it printed. */
+async function yardExecutorAdd(kind: string): Promise<Record<string, unknown>> {
+  const child = spawn(process.execPath, [YARD, 'executor', 'add', kind, '-o', 'json'], {
+    env: { PATH: process.env['PATH'], YM_STATE: yard.stack.state },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let text = '';
+  child.stdout.on('data', (chunk: Buffer) => (text += String(chunk)));
+  const [code] = (await once(child, 'close')) as [number];
+  expect(code).toBe(0);
+  return JSON.parse(text) as Record<string, unknown>;
+}
+
 beforeAll(async () => {
-  yard = await startStack(
-    {
-      native: {
-        native: true,
-        // The task is the call.
-        script: ({ messages }) => {
-          const last = messages.at(-1)!;
-          if (last.role === 'tool') return { text: `it says: ${String(last.content)}` };
-          const [, name, args] = /^(\w+) (\{.*\})$/s.exec(String(last.content)) ?? [];
-          return { calls: [{ name: name!, arguments: args! }] };
-        },
+  yard = await startStack({
+    native: {
+      native: true,
+      // The task is the call.
+      script: ({ messages }) => {
+        const last = messages.at(-1)!;
+        if (last.role === 'tool') return { text: `it says: ${String(last.content)}` };
+        const [, name, args] = /^(\w+) (\{.*\})$/s.exec(String(last.content)) ?? [];
+        return { calls: [{ name: name!, arguments: args! }] };
       },
     },
-    { config: { executors: ['crm', 'weather'] } },
-  );
+  });
+  // As the READMEs of the examples say: while the stack runs.
+  for (const kind of ['crm', 'weather']) await yardExecutorAdd(kind);
   const put = async (name: string, json: Record<string, unknown>) => {
     const response = await yard.api(`/v1/tools/${name}`, { method: 'PUT', json });
     expect(response.status, await response.clone().text()).toBe(200);
@@ -112,3 +127,31 @@ it('a call whose executor died is taken up by the next one', async () => {
   await startPython();
   expect((await yard.settled(run.id, 40_000)).output).toBe('it says: Kyiv: sun for 1 day');
 }, 60_000);
+
+it('the generator says what it made, does nothing twice, and refuses what is Yardmaster’s own', async () => {
+  expect(await yardExecutorAdd('crm')).toEqual({
+    kind: 'crm',
+    state: 'ready',
+    queue: 'YM_TOOL_CRM',
+    account: 'EXEC_CRM',
+    login: 'executor-crm',
+    nats_url: yard.stack.nats.url,
+    password_file: join(yard.stack.state, 'secrets', 'nats-executor-crm'),
+  });
+  expect(yard.stack.file.executors?.filter((kind) => kind === 'crm')).toHaveLength(1);
+  await expect(yardExecutorAdd('shell')).rejects.toThrow('expected 2 to be');
+});
+
+it('its login reaches its own queue and no other', async () => {
+  const login = (kind: string) =>
+    Bus.connect({ url: yard.stack.nats.url, ...yard.stack.nats.login(`executor-${kind}`), log: quiet });
+  const bus = await login('crm');
+  const pull = (stream: string) =>
+    bus.nc.request(`$JS.API.CONSUMER.MSG.NEXT.${stream}.work`, JSON.stringify({ batch: 1, no_wait: true }), {
+      timeout: 1_000,
+    });
+  expect((await pull('YM_TOOL_CRM')).headers?.code).toBe(404);
+  await expect(pull('YM_TOOL_WEATHER')).rejects.toThrow();
+  await expect(pull('YM_TOOL_SHELL')).rejects.toThrow();
+  await bus.close();
+});

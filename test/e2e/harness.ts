@@ -50,6 +50,7 @@ export interface RunView {
 export interface StoredEvent {
   id: number;
   type: string;
+  at: string;
   data: Record<string, unknown>;
 }
 

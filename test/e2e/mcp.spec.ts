@@ -1,21 +1,28 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, test } from 'vitest';
 import { type Stack, startStack } from './harness.js';
 
+const folder = realpathSync(mkdtempSync(join(tmpdir(), 'yardmaster-mcp-')));
 /** The reference servers of the protocol's authors, as they are published. */
 const peer = (name: string) =>
   fileURLToPath(new URL(`../../node_modules/@modelcontextprotocol/server-${name}/dist/index.js`, import.meta.url));
-const stdio = (name: string, ...args: string[]) => ({ command: process.execPath, args: [peer(name), ...args] });
+const MODULES = fileURLToPath(new URL('../../node_modules', import.meta.url));
+const stdio = (name: string, ...args: string[]) => ({
+  command: 'node',
+  args: [peer(name), ...args],
+  sandbox: { read: [MODULES], write: [folder] },
+});
 
+const YARD = fileURLToPath(new URL('../../services/yard/bin/yard.mjs', import.meta.url));
 let yard: Stack;
 let http: ChildProcess;
-const folder = realpathSync(mkdtempSync(join(tmpdir(), 'yardmaster-mcp-')));
 
 beforeAll(async () => {
   writeFileSync(join(folder, 'note.txt'), 'written by nobody\n');
@@ -117,4 +124,82 @@ it('structured results are given as they are', async () => {
     entities: [{ name: 'Ada', entityType: 'person', observations: ['wrote the first program'] }],
   });
   expect(output).toContain('Ada');
+});
+
+interface Server {
+  id: string;
+  shared: boolean;
+  state: string;
+  problem: { code: string; message: string } | null;
+  tools: string[];
+  quarantined: unknown[];
+  url: string | null;
+}
+
+it('the API shows each server, and what is wrong with one that is away', async () => {
+  const { items } = (await (await yard.api('/v1/mcp-servers')).json()) as { items: Server[] };
+  expect(items.map(({ id, shared }) => `${id} ${shared}`)).toEqual(
+    ['everything', 'fs', 'gone', 'memory', 'web'].map((id) => `${id} true`),
+  );
+  const fs = (await (await yard.api('/v1/mcp-servers/fs')).json()) as Server;
+  expect(fs).toMatchObject({ state: 'ready', problem: null, url: null, quarantined: [] });
+  expect(fs.tools).toContain('fs__read_text_file');
+  const gone = (await (await yard.api('/v1/mcp-servers/gone/test', { json: {} })).json()) as Server;
+  expect(gone).toMatchObject({ state: 'failed', problem: { code: 'YM-MCP-UNREACHABLE' }, tools: [] });
+  const page = (await (await yard.api('/v1/mcp-servers?limit=2')).json()) as { items: Server[]; next_cursor: string };
+  expect(page.next_cursor).toBe('fs');
+});
+
+it('a tenant adds, sees, changes and removes a server of its own', async () => {
+  const put = (id: string, json: object) => yard.api(`/v1/mcp-servers/${id}`, { method: 'PUT', json });
+  const added = await put('mine', { url: 'https://mcp.invalid/mcp', timeout_s: 5 });
+  expect(added.status, await added.clone().text()).toBe(200);
+  const mine = async () => (await (await yard.api('/v1/mcp-servers/mine')).json()) as Server;
+  await expect.poll(async () => (await mine()).problem?.code, { timeout: 30_000 }).toMatch(/^YM-/);
+  expect(await mine()).toMatchObject({ shared: false, url: 'https://mcp.invalid/mcp', tools: [] });
+  const removed = await yard.api('/v1/mcp-servers/mine', { method: 'DELETE' });
+  expect(removed.status).toBe(204);
+  await expect.poll(async () => (await yard.api('/v1/mcp-servers/mine')).status).toBe(404);
+});
+
+test.each([
+  ['an address inside', 'mine', { url: 'http://127.0.0.1:9/mcp' }, 403, 'YM-URL-REFUSED'],
+  ['a key in the address', 'mine', { url: 'https://mcp.example.com/mcp?key=abc' }, 400, undefined],
+  ['an id of the platform', 'fs', { url: 'https://mcp.example.com/mcp' }, 409, 'YM-MCP-ID-TAKEN'],
+  ['what can be no id', 'Mine__', { url: 'https://mcp.example.com/mcp' }, 400, 'YM-MCP-ID'],
+  [
+    'a credential that is no name',
+    'mine',
+    { url: 'https://mcp.example.com/mcp', credential: '../acme' },
+    400,
+    undefined,
+  ],
+])('refuses %s', async (_, id, json, status, code) => {
+  const answer = await yard.api(`/v1/mcp-servers/${id}`, { method: 'PUT', json });
+  expect(answer.status).toBe(status);
+  if (code !== undefined) expect(((await answer.json()) as { code: string }).code).toBe(code);
+});
+
+it('a server that is not the tenant’s own cannot be removed by it', async () => {
+  expect((await yard.api('/v1/mcp-servers/fs', { method: 'DELETE' })).status).toBe(404);
+});
+
+it('`yard mcp` shows the same', async () => {
+  const run = async (...args: string[]) => {
+    const child = spawn(process.execPath, [YARD, 'mcp', ...args], {
+      env: { PATH: process.env['PATH'], YM_API_URL: yard.url, YM_API_KEY: yard.key },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    let text = '';
+    for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (text += String(chunk)));
+    const [code] = (await once(child, 'close')) as [number];
+    return { code, text };
+  };
+  expect(await run('list', '-o', 'name')).toEqual({ code: 0, text: 'everything\nfs\ngone\nmemory\nweb\n' });
+  const fs = await run('get', 'fs');
+  expect(fs.text).toMatch(/state\s+ready/);
+  expect(fs.text).toContain('fs__read_text_file');
+  expect((await run('test', 'gone')).code).toBe(7);
+  expect((await run('add', 'mine', 'http://127.0.0.1:9/mcp')).code).toBe(4);
+  expect((await run('get', 'nowhere')).code).toBe(3);
 });

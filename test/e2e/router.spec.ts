@@ -10,6 +10,8 @@ const KEYS = {
   ALPHA_2: 'canary.alpha.2.d41d8c',
   BETA: 'canary_beta_9e107d',
 };
+const TOO_LARGE =
+  'input (902 tokens) is too large to process. increase the physical batch size (current batch size: 512)';
 const USAGE = { prompt_tokens: 30, completion_tokens: 12, total_tokens: 42 };
 
 let alpha: FaultServer;
@@ -74,6 +76,8 @@ beforeAll(async () => {
   beta = await startFaultServer((request, connection) => {
     if (request.path.endsWith('/embeddings')) {
       const { input } = JSON.parse(request.body) as { input: string[] };
+      if (input.some((text) => text.length > 1000))
+        return connection.json(500, { error: { code: 500, message: TOO_LARGE, type: 'server_error' } });
       const data = input.map((text, index) => ({ index, embedding: [text.length, 0.25] })).reverse();
       return connection.json(200, { data, usage: { prompt_tokens: 7, total_tokens: 7 } });
     }
@@ -195,6 +199,11 @@ it('vectors come from the provider that has the model, in the order of the texts
   });
   expect(beta.requests.at(-1)).toMatchObject({ path: '/v1/embeddings', model: 'vectors' });
   expect((await post('/v1/embeddings', { model: 'nothing', input: 'a' })).status).toBe(404);
+
+  // A text that does not fit is neither cut nor sent again.
+  const before = beta.requests.length;
+  expect((await post('/v1/embeddings', { model: 'vectors', input: 'word '.repeat(900) })).status).toBeGreaterThan(399);
+  expect(beta.requests.length).toBe(before + 1);
 });
 
 it('a model that is driven by exact text calls tools and answers without showing its marks', async () => {

@@ -1,5 +1,7 @@
+import { Bus } from '@yardmaster/bus';
+import { apiKeyEntryName, BUCKETS, mintApiKey, ROLES, tenantId } from '@yardmaster/contracts';
 import { SAMPLE_FILES, SAMPLE_TASK } from '@yardmaster/local-stack';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { OVER, readSse, type Stack, startStack } from './harness.js';
 
 const lastUser = (messages: readonly { role: string; content?: unknown }[]) =>
@@ -182,23 +184,60 @@ it('cancelling ends the command and the run', async () => {
   expect(done.state).toBe(response.status === 202 ? 'cancelled' : 'completed');
 });
 
-it.each([
-  ['an unknown agent', { input: 'x', agent: 'nobody' }, 404, 'nobody'],
-  ['an unknown tool', { input: 'x', tools: ['file_reed'] }, 404, 'file_reed'],
-  [
-    'an unknown conversation',
-    { input: 'x', conversation_id: '01a2291f-cdbd-7498-92f6-3308fa66636d' },
-    404,
-    '01a2291f-cdbd-7498-92f6-3308fa66636d',
-  ],
-  ['an unknown model', { input: 'x', model: 'gpt-99' }, 404, 'gpt-99'],
-])('%s is refused with its name and the known ones', async (_, body, status, name) => {
-  const response = await yard.api('/v1/runs', { json: body });
-  expect(response.status).toBe(status);
-  expect(response.headers.get('content-type')).toContain('application/problem+json');
-  const problem = (await response.json()) as { detail: string; code: string };
-  expect(problem.detail).toContain(name);
-  expect(problem.code).toMatch(/^YM-/);
+describe('an unknown name', () => {
+  const stray = '01a2291f-cdbd-7498-92f6-3308fa66636d';
+  let strangerKey: string;
+  let strangers: string;
+  let own: string;
+  beforeAll(async () => {
+    const setup = await Bus.connect({ url: yard.stack.nats.url, ...yard.stack.nats.login('setup') });
+    const tenant = tenantId('stranger');
+    const { key, entry } = await mintApiKey(tenant, { name: 'other', roles: [...ROLES] });
+    strangerKey = key;
+    await setup.kv(BUCKETS.tenants).put(apiKeyEntryName(tenant, entry.id), JSON.stringify(entry));
+    await setup.close();
+    await vi.waitFor(async () => expect((await stranger('/v1/me')).status).toBe(200), 10_000);
+    const put = {
+      method: 'PUT',
+      json: { description: 'Theirs.', parameters: { type: 'object' }, kind: 'files', effect: 'read', category: 'read' },
+    };
+    expect((await stranger('/v1/tools/their_secret_tool', put)).ok).toBe(true);
+    strangers = ((await (await stranger('/v1/conversations', { method: 'POST' })).json()) as { id: string }).id;
+    own = ((await (await yard.api('/v1/conversations', { method: 'POST' })).json()) as { id: string }).id;
+  });
+  const stranger = (path: string, init: Parameters<Stack['api']>[1] = {}) =>
+    yard.api(path, { ...init, headers: { authorization: `Bearer ${strangerKey}` } });
+
+  it.each([
+    ['agent', () => ({ agent: 'nobody' }), 'nobody', () => ['native', 'xml']],
+    ['tool', () => ({ tools: ['file_reed'] }), 'file_reed', () => ['file_read', 'shell_run']],
+    ['tool of another tenant', () => ({ tools: ['their_secret_tool'] }), 'their_secret_tool', () => ['file_read']],
+    ['conversation', () => ({ conversation_id: stray }), stray, () => [own]],
+    ['model', () => ({ model: 'gpt-99' }), 'gpt-99', () => ['demo']],
+  ])('of kind %s is refused with itself and the known ones', async (_, body, name, known) => {
+    const response = await yard.api('/v1/runs', { json: { input: 'x', ...body() } });
+    expect(response.status).toBe(404);
+    expect(response.headers.get('content-type')).toContain('application/problem+json');
+    const problem = (await response.json()) as { detail: string; code: string; unknown: string[]; known: string[] };
+    expect(problem.code).toMatch(/^YM-[A-Z]+-UNKNOWN$/);
+    expect(problem.unknown).toEqual([name]);
+    expect(problem.known).toEqual(expect.arrayContaining(known()));
+    for (const one of [name, ...known()]) expect(problem.detail).toContain(one);
+    // Nothing of others: neither among the known ones nor as what may have been meant.
+    const told = JSON.stringify(problem).replaceAll(name, '');
+    for (const theirs of ['their_secret_tool', strangers]) expect(told).not.toContain(theirs);
+  });
+
+  it('of a conversation of another tenant is as unknown as one that nobody has', async () => {
+    const told = async (id: string) => {
+      const response = await yard.api(`/v1/conversations/${id}`);
+      const { detail } = (await response.json()) as { detail: string };
+      return [response.status, detail.replace(id, 'ID')];
+    };
+    expect(await told(strangers)).toEqual(await told(stray));
+    expect((await stranger(`/v1/conversations/${own}`)).status).toBe(404);
+    expect(await (await stranger(`/v1/conversations/${stray}`)).text()).not.toContain(own);
+  });
 });
 
 it('a body over 1 MiB is refused with 413', async () => {

@@ -284,9 +284,11 @@ it('a provider of another strategy takes over after the load, and is shown the t
 
 it('a request can insist on a strategy; an unknown one is refused with the known ones', async () => {
   const body = { input: 'refund p-17', agent: 'harmony_native', render: 'carrier_pigeon' };
-  const run = await yard.settled((await yard.start(body)).id);
-  expect(run.state).toBe('failed');
-  expect(run.error?.message).toContain('carrier_pigeon');
+  const refused = await yard.api('/v1/runs', { json: body });
+  expect(refused.status).toBe(400);
+  const { code, detail } = (await refused.json()) as { code: string; detail: string };
+  expect(code).toBe('YM-REQ-INVALID');
+  for (const name of ['carrier_pigeon', 'auto', 'xml_upfront', 'harmony_upfront']) expect(detail).toContain(name);
 });
 
 it('a tool that comes in mid-conversation can be called at once, is told at the tail, and moves nothing in front', async () => {

@@ -24,7 +24,7 @@ import { type KvSnapshot, KvWatch } from './kv-watch.js';
 import { type Log, stderrLog } from './log.js';
 import { decode, encode, encodeJson, HeaderBlock } from './payload.js';
 import { publish, ReplyInbox } from './reply-inbox.js';
-import { serve, type ServeContext, type Served } from './rpc-server.js';
+import { type Answer, serve, type ServeContext, type Served } from './rpc-server.js';
 import { type QueueState, Store, type StoredAck } from './stored.js';
 import { readStream, type StreamOptions } from './stream-reader.js';
 import { type StreamContext, StreamServer } from './stream-server.js';
@@ -143,7 +143,7 @@ export class Bus {
   /** Answers an operation, as one of all processes that do; `stop` takes nothing new and waits for what runs. */
   serve<Q extends DescMessage, A extends DescMessage>(
     rpc: Rpc<Q, A>,
-    handler: (request: MessageShape<Q>, context: ServeContext) => Promise<MessageInitShape<A>> | MessageInitShape<A>,
+    handler: (request: MessageShape<Q>, context: ServeContext) => Promise<Answer<A>> | Answer<A>,
   ): Served {
     return this.#keep(serve(this.nc, this.log, rpc, handler));
   }

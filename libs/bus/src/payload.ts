@@ -20,6 +20,18 @@ export function encode<M extends DescMessage>(schema: M, message: MessageInitSha
   return toBinary(schema, create(schema, message));
 }
 
+/** An answer that is encoded already: a handler that gives the same one often need not have it encoded each time. */
+export class Encoded<M extends DescMessage> {
+  constructor(
+    readonly schema: M,
+    readonly bytes: Uint8Array<ArrayBuffer>,
+  ) {}
+
+  static of<M extends DescMessage>(schema: M, message: MessageInitShape<M>): Encoded<M> {
+    return new Encoded(schema, encode(schema, message));
+  }
+}
+
 /** The JSON form, for executors that speak no protobuf (`Ym-Encoding: json`). */
 export function encodeJson<M extends DescMessage>(schema: M, message: MessageInitShape<M>): Uint8Array<ArrayBuffer> {
   return bytes.encode(toJsonString(schema, create(schema, message)));

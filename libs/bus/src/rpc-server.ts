@@ -11,7 +11,7 @@ import {
   YardError,
 } from '@yardmaster/contracts';
 import type { Log } from './log.js';
-import { decode, encode, HeaderBlock } from './payload.js';
+import { decode, encode, Encoded, HeaderBlock } from './payload.js';
 import { publish } from './reply-inbox.js';
 import { encodeError } from './wire-error.js';
 
@@ -72,12 +72,15 @@ export function deadlineOf(message: Msg): number {
   return value > 0 && Number.isFinite(value) ? value : DEFAULT_DEADLINE_MS;
 }
 
+/** What a handler answers with. */
+export type Answer<A extends DescMessage> = MessageInitShape<A> | Encoded<A>;
+
 /** Answers an operation as one of its service's queue group. */
 export function serve<Q extends DescMessage, A extends DescMessage>(
   nc: NatsConnection,
   log: Log,
   rpc: Rpc<Q, A>,
-  handler: (request: MessageShape<Q>, context: ServeContext) => Promise<MessageInitShape<A>> | MessageInitShape<A>,
+  handler: (request: MessageShape<Q>, context: ServeContext) => Answer<A> | Promise<Answer<A>>,
 ): Served {
   const name = `${rpc.service}.${rpc.operation}`;
   const answer = async (message: Msg) => {
@@ -89,8 +92,9 @@ export function serve<Q extends DescMessage, A extends DescMessage>(
     }
     try {
       const context = new Context(message);
-      const result = encode(rpc.response, await handler(decode(rpc.request, message), context));
-      publish(nc, reply, result);
+      const given = handler(decode(rpc.request, message), context);
+      const result = given instanceof Promise ? await given : given;
+      publish(nc, reply, result instanceof Encoded ? result.bytes : encode(rpc.response, result));
     } catch (error) {
       if (!YardError.is(error) || error.class === 'INTERNAL')
         log.error({ operation: name, err: error }, 'a handler failed');

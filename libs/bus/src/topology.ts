@@ -3,6 +3,7 @@ import { nanos, type NatsConnection } from '@nats-io/transport-node';
 import {
   BUCKETS,
   DEFAULT_TENANT_SHARE,
+  MCP_KIND,
   Runs,
   STREAMS,
   type StreamSpec,
@@ -12,7 +13,7 @@ import {
 } from '@yardmaster/contracts';
 
 export interface TopologyOptions {
-  /** Executor kinds; each has a work queue of its own. */
+  /** Executor kinds; each has a work queue of its own, and so have the calls of MCP servers. */
   kinds: readonly string[];
   /** Queued and running messages of one tenant in one queue. */
   share?: number;
@@ -102,7 +103,7 @@ export async function ensureTopology(
     for (const spec of Object.values<StreamSpec>(STREAMS))
       await stream(streamConfig(spec === STREAMS.runs ? { ...spec, maxMsgsPerSubject: share } : spec, replicas));
     await consumer(Runs.work.stream, Runs.work.consumer);
-    for (const kind of kinds) {
+    for (const kind of new Set([...kinds, MCP_KIND])) {
       await stream(streamConfig(toolStreamSpec(kind, share), replicas));
       await consumer(toolWork(kind).stream, toolWork(kind).consumer);
     }

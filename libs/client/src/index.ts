@@ -4,4 +4,4 @@ export { type CallOptions, type ClientOptions } from './http.js';
 export { paged } from './paging.js';
 export { type RunFilter, RunHandle, Runs, type StartOptions } from './runs.js';
 export * from './types.js';
-export { Conversations, Keys, Providers, Tenants, Tools, Yardmaster } from './yardmaster.js';
+export { Conversations, Keys, McpServers, Providers, Tenants, Tools, Yardmaster } from './yardmaster.js';

@@ -124,6 +124,35 @@ export interface Tool {
   always_ask: boolean;
 }
 
+export interface McpServer {
+  id: string;
+  /** Of the platform's configuration; else the tenant's own. */
+  shared: boolean;
+  transport: 'http' | 'stdio';
+  url: string | null;
+  category: 'read' | 'write' | 'execute' | 'network';
+  timeout_s: number;
+  /** Are its annotations believed? */
+  trusted: boolean;
+  /** Whose credential its sessions of this tenant use. */
+  credential: 'none' | 'platform' | 'tenant' | 'missing';
+  state: 'connecting' | 'ready' | 'failed' | 'refused' | 'no_credential';
+  problem: { code: string; message: string } | null;
+  tools: string[];
+  quarantined: { tool: string; reason: string }[];
+  listed_at: string | null;
+  protocol: string | null;
+  server: string | null;
+}
+
+export interface PutMcpServer {
+  url: string;
+  /** The name of a credential, never the credential. */
+  credential?: string;
+  category?: 'read' | 'write' | 'execute' | 'network';
+  timeout_s?: number;
+}
+
 export type PutTool = Pick<Tool, 'description' | 'parameters' | 'kind' | 'effect' | 'category'> &
   Partial<Pick<Tool, 'timeout_ms' | 'state' | 'aliases' | 'always_ask'>> & {
     search_hints?: string[];

@@ -7,11 +7,13 @@ import type {
   Conversation,
   ConversationItem,
   ErrorMeaning,
+  McpServer,
   Me,
   Page,
   Plan,
   PlanRequest,
   Provider,
+  PutMcpServer,
   PutTool,
   Quotas,
   Tool,
@@ -31,6 +33,7 @@ export class Yardmaster {
   readonly runs: Runs;
   readonly conversations: Conversations;
   readonly tools: Tools;
+  readonly mcpServers: McpServers;
   readonly providers: Providers;
   readonly keys: Keys;
   readonly tenants: Tenants;
@@ -41,6 +44,7 @@ export class Yardmaster {
     this.runs = new Runs(this.http);
     this.conversations = new Conversations(this.http);
     this.tools = new Tools(this.http);
+    this.mcpServers = new McpServers(this.http);
     this.providers = new Providers(this.http);
     this.keys = new Keys(this.http);
     this.tenants = new Tenants(this.http);
@@ -154,6 +158,37 @@ export class Tools {
   ): Promise<{ ok: true; arguments: Record<string, unknown> } | { ok: false; message: string }> {
     const path = `${at('/v1/tools', name)}/validate`;
     return this.http.json({ method: 'POST', path, body: { arguments: args }, repeatable: true, ...signalOf(options) });
+  }
+}
+
+export class McpServers {
+  constructor(private readonly http: Http) {}
+
+  page(query: PageRequest = {}, options?: CallOptions): Promise<Page<McpServer>> {
+    return this.http.json({ method: 'GET', path: '/v1/mcp-servers', query: { ...query }, ...signalOf(options) });
+  }
+
+  list(options?: CallOptions): AsyncGenerator<McpServer, void, void> {
+    return paged((cursor) => this.page(cursor === undefined ? {} : { cursor }, options));
+  }
+
+  get(id: string, options?: CallOptions): Promise<McpServer> {
+    return this.http.json({ method: 'GET', path: at('/v1/mcp-servers', id), ...signalOf(options) });
+  }
+
+  /** Adds a server of the tenant, or changes it; its tools come a moment later (`test` waits for them). */
+  put(id: string, server: PutMcpServer, options?: CallOptions): Promise<Partial<McpServer>> {
+    return this.http.json({ method: 'PUT', path: at('/v1/mcp-servers', id), body: server, ...signalOf(options) });
+  }
+
+  delete(id: string, options?: CallOptions): Promise<void> {
+    return this.http.json({ method: 'DELETE', path: at('/v1/mcp-servers', id), ...signalOf(options) });
+  }
+
+  /** Connects now and lists anew. */
+  test(id: string, options?: CallOptions): Promise<McpServer> {
+    const path = `${at('/v1/mcp-servers', id)}/test`;
+    return this.http.json({ method: 'POST', path, body: {}, repeatable: true, ...signalOf(options) });
   }
 }
 

@@ -1,4 +1,4 @@
-import { BUCKETS, type ServiceName, STREAMS, toolStream } from './catalogue.js';
+import { BUCKETS, MCP_KIND, mayEmbed, type ServiceName, STREAMS, toolStream } from './catalogue.js';
 import { subjectToken } from './ids.js';
 
 /**
@@ -56,7 +56,7 @@ const ANY_API = ['$JS.API.INFO', '$JS.API.STREAM.NAMES'];
 
 /** Logins of our own services, all in the account that has JetStream. `kinds`: the executor kinds declared. */
 export function serviceUsers(kinds: readonly string[]): NatsUser[] {
-  const toolStreams = kinds.map(toolStream);
+  const toolStreams = [...new Set([...kinds, MCP_KIND])].map(toolStream);
   const user = (name: ServiceName | 'setup', publish: string[], subscribe: string[]): NatsUser => ({
     user: name,
     publish: name === 'setup' ? publish : [...ANY_API, ...publish],
@@ -114,6 +114,8 @@ export function serviceUsers(kinds: readonly string[]): NatsUser[] {
         ...kvWrite(BUCKETS.grants),
         ...kvRead(BUCKETS.providers),
         ...answers('api'),
+        // Executors' questions come through the server's mapping of imports, which makes such a reply of theirs.
+        '_R_.>',
       ],
       ['ym.res.>', 'ym.cmd.>', 'ym.cancel.>', 'ym.rpc.dispatcher.>', '$JS.EVENT.ADVISORY.CONSUMER.>'],
     ),
@@ -132,15 +134,15 @@ export function serviceUsers(kinds: readonly string[]): NatsUser[] {
       [
         'ym.rpc.router.embed.>',
         // It runs the calls of MCP tools itself.
-        ...(kinds.includes('mcp')
-          ? ['ym.res.>', 'ym.claim.>', 'ym.delta.>', ...workOn(toolStream('mcp')), ...readStream(STREAMS.claims.name)]
-          : []),
+        ...['ym.res.>', 'ym.claim.>', 'ym.delta.>', `ym.dlq.${toolStream(MCP_KIND)}.*`],
+        ...workOn(toolStream(MCP_KIND)),
+        ...readStream(STREAMS.claims.name),
         ...kvWrite(BUCKETS.tools),
         ...kvWrite(BUCKETS.grants),
         ...kvRead(BUCKETS.tenants),
         ...answers('api', 'dispatcher', 'router'),
       ],
-      ['ym.rpc.registry.>', ...(kinds.includes('mcp') ? ['ym.cancel.>'] : [])],
+      ['ym.rpc.registry.>', 'ym.cancel.>'],
     ),
     user(
       'fleet',
@@ -184,6 +186,8 @@ export function executorAccount(kind: string): ExecutorAccount {
     // What it gives up of its own queue, and of no other.
     { subject: `ym.dlq.${stream}.*` },
     { subject: `$JS.API.DIRECT.GET.${STREAMS.claims.name}.>` },
+    // The dispatcher checks that the question is of a call that this tenant has under way.
+    ...(mayEmbed(kind) ? [{ subject: 'ym.rpc.dispatcher.embed.*' }] : []),
   ];
   return {
     kind,

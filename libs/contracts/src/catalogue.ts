@@ -1,6 +1,8 @@
 import type { DescMessage } from '@bufbuild/protobuf';
 import { AuditRecordSchema, EmptySchema, StreamControlSchema } from './gen/yardmaster/common/v1/common_pb.js';
 import {
+  CallEmbedRequestSchema,
+  CallEmbedResponseSchema,
   ClaimSchema,
   ToolCallSchema,
   ToolOutputSchema,
@@ -12,6 +14,8 @@ import {
   GetToolRequestSchema,
   ListToolsRequestSchema,
   ListToolsResponseSchema,
+  McpServersRequestSchema,
+  McpServersResponseSchema,
   PutToolRequestSchema,
   ResolveRequestSchema,
   ResolveResponseSchema,
@@ -93,6 +97,11 @@ export const Router = {
   embed: rpc('router', 'embed', EmbedRequestSchema, EmbedResponseSchema),
 } as const;
 
+export const Dispatcher = {
+  /** Asked by executors, for a call that they were given: see `mayEmbed`. */
+  embed: rpc('dispatcher', 'embed', CallEmbedRequestSchema, CallEmbedResponseSchema),
+} as const;
+
 export const Registry = {
   list: rpc('registry', 'list', ListToolsRequestSchema, ListToolsResponseSchema),
   get: rpc('registry', 'get', GetToolRequestSchema, ToolSchema),
@@ -101,6 +110,7 @@ export const Registry = {
   resolve: rpc('registry', 'resolve', ResolveRequestSchema, ResolveResponseSchema),
   search: rpc('registry', 'search', SearchToolsRequestSchema, SearchToolsResponseSchema),
   validate: rpc('registry', 'validate', ValidateRequestSchema, ValidateResponseSchema),
+  mcpServers: rpc('registry', 'mcp-servers', McpServersRequestSchema, McpServersResponseSchema),
 } as const;
 
 export const Fleet = {
@@ -129,6 +139,9 @@ export function toolWork(kind: string): Work<typeof ToolCallSchema> {
     message: ToolCallSchema,
   };
 }
+
+/** Executor kinds whose calls may ask for vectors: the file tools, which rank places by them, in any isolation class. */
+export const mayEmbed = (kind: string): boolean => kind === 'files' || kind.startsWith('files-');
 
 /** `shell-gvisor` -> `YM_TOOL_SHELL_GVISOR` */
 export function toolStream(kind: string): string {
@@ -284,3 +297,6 @@ export const HEADERS = {
 
 /** The executors that come with Yardmaster; others are declared. */
 export const BUILT_IN_EXECUTORS = ['shell', 'files'] as const;
+
+/** The kind of the calls that the registry runs itself, on MCP servers: every installation has its queue, and no login. */
+export const MCP_KIND = 'mcp';

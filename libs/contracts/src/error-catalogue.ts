@@ -305,6 +305,62 @@ export const ERROR_CATALOGUE: Readonly<Record<string, ErrorEntry>> = {
     means: 'The definition of the tool breaks rules; all of them are named.',
     remedy: 'Correct what is named; yard tool put --help has the members.',
   },
+  'YM-MCP-UNKNOWN': {
+    class: 'NOT_FOUND',
+    means: 'The tenant neither has nor sees an MCP server of this id.',
+    remedy: 'Look at GET /v1/mcp-servers (yard mcp list).',
+  },
+  'YM-MCP-ID': {
+    class: 'INVALID',
+    means: 'A text cannot be the id of an MCP server.',
+    remedy: 'Use 1 to 20 of a-z, 0-9 and -, with no - at the ends.',
+  },
+  'YM-MCP-ID-TAKEN': {
+    class: 'CONFLICT',
+    means: 'The platform has an MCP server of this id.',
+    remedy: 'Choose another id.',
+  },
+  'YM-MCP-TOO-MANY': {
+    class: 'EXHAUSTED',
+    means: 'The tenant has as many MCP servers of its own as it may have.',
+    remedy: 'Remove one: yard mcp remove ID.',
+  },
+  'YM-MCP-TOOL': {
+    class: 'CONFLICT',
+    means:
+      'A tool belongs to an MCP server: what the server lists decides what it is, and it goes when the server goes.',
+    remedy:
+      'Choose another name for a tool of your own; to keep it from models, deny it in the approvals of the tenant.',
+  },
+  'YM-MCP-CREDENTIAL': {
+    class: 'DENIED',
+    means: 'The tenant has no credential for an MCP server that needs one of its own. Nothing was run.',
+    remedy:
+      'Store it as the message says: in mcp_servers.<id>.credentials.<tenant>, or as the file <tenant>.<name> in YM_REGISTRY_MCP_CREDENTIALS.',
+    by: 'operator',
+  },
+  'YM-MCP-CREDENTIAL-UNREADABLE': {
+    class: 'UNAVAILABLE',
+    means: 'The credential for an MCP server is named, and cannot be read or used.',
+    remedy: 'Check the variable or the file that the configuration names: one word of ASCII, readable by the registry.',
+  },
+  'YM-MCP-CONFIG': {
+    class: 'INVALID',
+    means: 'The configuration of an MCP server does not go together.',
+    remedy: 'Correct what the message names (docs/configuration.md).',
+    by: 'operator',
+  },
+  'YM-MCP-SANDBOX': {
+    class: 'UNAVAILABLE',
+    means: 'An MCP server over stdio is not started, because no sandbox can be made for it here.',
+    remedy:
+      'Install bubblewrap 0.8 or newer and allow user namespaces. YM_REGISTRY_MCP_SANDBOX=off runs such servers with the rights of the registry.',
+  },
+  'YM-MCP-UNREACHABLE': {
+    class: 'UNAVAILABLE',
+    means: 'An MCP server cannot be reached, or does not list its tools as it should. It is tried again.',
+    remedy: 'yard mcp get ID says what went wrong last; yard mcp test ID tries at once.',
+  },
   'YM-TOOL-TIMEOUT': {
     class: 'TIMEOUT',
     means: 'The tool ran longer than it may.',
@@ -342,6 +398,30 @@ export const ERROR_CATALOGUE: Readonly<Record<string, ErrorEntry>> = {
     class: 'UNAVAILABLE',
     means: 'No fleet service answers, although one has been at work here.',
     remedy: 'Look at the pods of the Deployment fleet. Models and executors go on as they are until it is back.',
+  },
+  'YM-LLM-NO-EMBEDDINGS': {
+    class: 'INVALID',
+    means: 'No model was named for embeddings, and the configuration names none.',
+    remedy: 'Set routing.embedding_model, or a provider with embeddings: true that serves one model.',
+    by: 'operator',
+  },
+  'YM-EMBED-CALL': {
+    class: 'DENIED',
+    means: 'An executor asked for embeddings for a call that this tenant does not have under way.',
+    remedy: 'None for the call: it goes on without them. Seen often, look at what that executor does.',
+    by: 'operator',
+  },
+  'YM-EMBED-LIMIT': {
+    class: 'EXHAUSTED',
+    means: 'An executor asked for more embeddings than one call, or all calls together, may have.',
+    remedy: 'None: the call goes on without them.',
+    by: 'operator',
+  },
+  'YM-EMBED-TEXTS': {
+    class: 'INVALID',
+    means: 'An executor asked for embeddings of no text, too many texts or too long ones.',
+    remedy: 'Send fewer and shorter texts.',
+    by: 'developers',
   },
   'YM-LLM-NO-VISION': {
     class: 'INVALID',

@@ -6,7 +6,9 @@ export * from './conversation-message.js';
 export * from './error-catalogue.js';
 export * from './exact-json.js';
 export * from './ids.js';
+export * from './model-forms.js';
 export * from './tenant-approvals.js';
+export * from './tenant-mcp-servers.js';
 export * from './tenant-quota.js';
 export * from './yard-error.js';
 export {

@@ -19,6 +19,7 @@ import {
   executorAccount,
   parseExactJson,
   subjects,
+  type TenantId,
   type ToolCall,
   ToolOutputSchema,
   ToolResultSchema,
@@ -40,8 +41,8 @@ export interface ServeToolsOptions {
   pass?: string;
   /** Calls run at once. */
   slots: number;
-  /** For tools that come and go: asked where the list has no tool of a name. */
-  find?: (name: string) => Tool | undefined;
+  /** For tools that come and go, or differ by tenant: asked where the list has no tool of a name. */
+  find?: (name: string, tenant: TenantId) => Tool | undefined;
   /** The queue's ack wait in milliseconds, as the topology was set up (30 000). */
   ackWaitMs?: number;
   log?: Log;
@@ -159,7 +160,7 @@ class Executor implements ToolServer {
       return refuse('The call belongs to another tenant than its queue.');
     if (!matchesArgsHash(call.argumentsJson, call.argsHash))
       return refuse('The arguments are not those that were approved: their hash differs.');
-    const tool = this.#tools.get(call.name) ?? this.#find?.(call.name);
+    const tool = this.#tools.get(call.name) ?? this.#find?.(call.name, context.tenant);
     if (tool === undefined) {
       const text = `This executor has no tool "${call.name}". It has: ${[...this.#tools.keys()].join(', ')}.`;
       throw new GivenUp('YM-TOOL-UNKNOWN', text, { ok: false, reason: 'refused', output: text });

@@ -10,6 +10,7 @@ export {
   tenantPolicy,
   type TenantPolicyOptions,
 } from './policy.js';
+export { isAlive, type TreeUsage, treeUsage } from './process-tree.js';
 export { followRedirects, type Hop, type Landed } from './redirect.js';
 export { Secret } from './secret.js';
 export {

@@ -1,5 +1,5 @@
 import { isIP, type LookupFunction } from 'node:net';
-import { Agent, buildConnector, type Dispatcher } from 'undici';
+import { Agent, buildConnector, type Dispatcher, fetch as undiciFetch } from 'undici';
 import { parseAddress } from './address.js';
 import { checkText, judge, refused, type Resolve, type Target } from './assert-url.js';
 import type { Policy } from './policy.js';
@@ -79,9 +79,33 @@ export class Outbound {
     return response;
   }
 
+  /**
+   * `fetch` for libraries that want one, with the same checks; a redirect is an error. Bodies are cut off with an error
+   * at `maxBytes`; of an event stream each event may be so large. Throws DENIED, UNAVAILABLE, fetch's errors.
+   */
+  fetch(maxBytes: number): (input: string | URL, init?: RequestInit) => Promise<Response> {
+    return async (input, init = {}) => {
+      const url = checkText(String(input), this.policy);
+      const answer = (await undiciFetch(url, {
+        ...(init as unknown as Parameters<typeof undiciFetch>[1]),
+        redirect: 'error',
+        dispatcher: this.#agent,
+      })) as unknown as Response;
+      if (answer.body === null) return answer;
+      const events = answer.headers.get('content-type')?.startsWith('text/event-stream') === true;
+      const { status, statusText, headers } = answer;
+      return new Response(answer.body.pipeThrough(limited(maxBytes, events)), { status, statusText, headers });
+    };
+  }
+
   /** Waits for what runs, then closes all sockets. */
   async close(): Promise<void> {
     await this.#agent.close();
+  }
+
+  /** Ends what runs and closes all sockets. */
+  async destroy(): Promise<void> {
+    await this.#agent.destroy();
   }
 
   async #send(url: URL, request: OutboundRequest): Promise<Dispatcher.ResponseData> {
@@ -132,6 +156,30 @@ export class Outbound {
       open().catch((error: Error) => callback(error, null));
     };
   }
+}
+
+/** Passes bytes on up to a limit; in an event stream the count begins anew behind every blank line. */
+function limited(maxBytes: number, events: boolean): TransformStream<Uint8Array, Uint8Array> {
+  let count = 0;
+  return new TransformStream({
+    transform(chunk, controller) {
+      const at = events ? lastBlankLine(chunk) : -1;
+      count = at < 0 ? count + chunk.length : chunk.length - at;
+      if (count > maxBytes) controller.error(new Error(`the answer is larger than ${maxBytes} bytes`));
+      else controller.enqueue(chunk);
+    },
+  });
+}
+
+const LINE_FEED = 10;
+const CARRIAGE_RETURN = 13;
+
+function lastBlankLine(chunk: Uint8Array): number {
+  for (let at = chunk.length - 1; at > 0; at--) {
+    if (chunk[at] !== LINE_FEED) continue;
+    if (chunk[at - 1] === LINE_FEED || (chunk[at - 1] === CARRIAGE_RETURN && chunk[at - 2] === LINE_FEED)) return at;
+  }
+  return -1;
 }
 
 /** The kernel's word on where the socket ended, against what was checked. */

@@ -1,6 +1,7 @@
 import type { ContentPart } from '@yardmaster/contracts';
 import { toolList } from './build-responses.js';
-import { isObject, tryParse, type JsonObject } from './json-value.js';
+import { argumentsObject } from './call-arguments.js';
+import type { JsonObject } from './json-value.js';
 import { parseMessages, textOf } from './wire-messages.js';
 import type { ChatMessage, ChatRequestInput, ToolChoice } from './wire-request.js';
 
@@ -107,9 +108,7 @@ function assistantBlocks(message: ChatMessage): JsonObject[] {
   const text = textOf(message.content);
   if (text.trim() !== '') blocks.push({ type: 'text', text });
   for (const call of message.tool_calls ?? []) {
-    const value = tryParse(call.function.arguments.trim() === '' ? '{}' : call.function.arguments);
-    // The API takes objects only. What the model wrote stays visible to it, so that it can repair its call.
-    const input = isObject(value) ? value : { malformed_arguments: call.function.arguments };
+    const input = argumentsObject(call.function.arguments);
     blocks.push({ type: 'tool_use', id: safeId(call.id), name: call.function.name, input });
   }
   return blocks;

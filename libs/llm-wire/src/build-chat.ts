@@ -1,11 +1,13 @@
 import type { ChatMessage, ChatRequestInput, Sampling, ToolChoice, WireQuirks } from './wire-request.js';
+import { argumentsText } from './call-arguments.js';
+import { grammarTools } from './grammar-schema.js';
 import { mergeSystemIntoUser, parseMessages } from './wire-messages.js';
 
 /** The body of `/chat/completions`. Serialised messages and tools are spliced in as they are. */
 export function chatBody(input: ChatRequestInput): string {
   const quirks = input.quirks ?? {};
   const messages = messagesJson(input, quirks);
-  const tools = toolsJson(input.tools);
+  const tools = quirks.grammarSchemas === true ? grammarTools(toolsJson(input.tools)) : toolsJson(input.tools);
   const rest: Record<string, unknown> = {};
   if (tools !== '') {
     if (input.toolChoice !== undefined) rest['tool_choice'] = toolChoice(input.toolChoice);
@@ -48,6 +50,11 @@ function messagesJson(input: ChatRequestInput, quirks: WireQuirks): string {
 export function messageJson(message: ChatMessage, quirks: WireQuirks = {}): string {
   const { thinking_blocks: _blocks, reasoning_content: reasoning, ...plain } = message;
   if (plain.role === 'system' && quirks.systemRole === 'developer') plain.role = 'developer';
+  if (plain.tool_calls?.some((call) => argumentsText(call.function.arguments) !== call.function.arguments) === true)
+    plain.tool_calls = plain.tool_calls.map((call) => ({
+      ...call,
+      function: { ...call.function, arguments: argumentsText(call.function.arguments) },
+    }));
   return JSON.stringify(
     quirks.keepReasoning === true && reasoning !== undefined && reasoning !== ''
       ? { ...plain, reasoning_content: reasoning }

@@ -117,6 +117,73 @@ describe('anthropic-messages', () => {
   });
 });
 
+describe('arguments of calls in the history', () => {
+  const called = (text: string): ChatMessage => ({
+    role: 'assistant',
+    content: null,
+    tool_calls: [{ id: 'c', type: 'function', function: { name: 'weather', arguments: text } }],
+  });
+  const sent = (text: string, family: 'openai-chat' | 'openai-responses'): unknown => {
+    const body = parse(buildChatRequest({ family, model: 'm', messages: [USER, called(text)] }).body);
+    const item = ((body['messages'] ?? body['input']) as Body[])[1]!;
+    return item['arguments'] ?? (item['tool_calls'] as { function: { arguments: string } }[])[0]!.function.arguments;
+  };
+
+  it.each(['openai-chat', 'openai-responses'] as const)('are an object in %s, whatever the model wrote', (family) => {
+    expect(sent('{"city": "Oslo"}', family)).toBe('{"city": "Oslo"}');
+    expect(sent('', family)).toBe('{}');
+    for (const text of ['{"city":', '[1]', 'null', 'Oslo'])
+      expect(JSON.parse(sent(text, family) as string)).toEqual({ malformed_arguments: text });
+  });
+});
+
+describe('tools of a server that makes grammars of their schemas', () => {
+  const parameters = {
+    type: 'object',
+    required: ['pattern'],
+    additionalProperties: false,
+    properties: {
+      pattern: { type: 'string', pattern: '\\d+', description: 'What to look for.' },
+      path: { type: 'string', pattern: '^/', default: { pattern: 'kept' }, enum: ['/a', true] },
+      any: true,
+      list: { type: 'array', uniqueItems: true, items: true, prefixItems: [true, { pattern: '^x$' }] },
+    },
+    anyOf: [true, { required: ['path'] }],
+  };
+  const tools = [{ type: 'function' as const, function: { name: 'grep', parameters } }];
+  const plain = {
+    type: 'object',
+    required: ['pattern'],
+    additionalProperties: false,
+    properties: {
+      pattern: { type: 'string', description: 'What to look for. (Must match \\d+)' },
+      path: { type: 'string', default: { pattern: 'kept' }, enum: ['/a', true], description: 'Must match ^/' },
+      any: {},
+      list: { type: 'array', uniqueItems: true, items: {}, prefixItems: [{}, { description: 'Must match ^x$' }] },
+    },
+    anyOf: [{}, { required: ['path'] }],
+  };
+  const sent = (family: 'openai-chat' | 'openai-responses', given: typeof tools | string, kind = 'llamacpp') => {
+    const quirks = providerKind(kind)!.quirks;
+    const body = parse(buildChatRequest({ family, model: 'm', messages: [USER], tools: given, quirks }).body);
+    const [tool] = body['tools'] as (Body & { function?: Body })[];
+    return (tool!.function ?? tool!)['parameters'];
+  };
+
+  it('hold no pattern and no bare true, and say the pattern in words', () => {
+    expect(sent('openai-chat', tools)).toEqual(plain);
+    expect(sent('openai-chat', JSON.stringify(tools))).toEqual(plain);
+    expect(sent('openai-responses', tools)).toEqual(plain);
+    expect(sent('openai-chat', tools, 'vllm')).toEqual(parameters);
+  });
+
+  it('stay byte for byte where there is nothing to change', () => {
+    const text = '[{"type":"function",  "function":{"name":"a","parameters":{"type":"object"}}}]';
+    const input = { family: 'openai-chat', model: 'm', messages: [USER], tools: text } as const;
+    expect(buildChatRequest({ ...input, quirks: { grammarSchemas: true } }).body).toContain(text);
+  });
+});
+
 describe('the other families', () => {
   it('turns calls and results into items of the Responses API', () => {
     const { body, path } = buildChatRequest({

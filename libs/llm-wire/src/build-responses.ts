@@ -1,5 +1,7 @@
 import type { ContentPart } from '@yardmaster/contracts';
 import { sampling } from './build-chat.js';
+import { argumentsText } from './call-arguments.js';
+import { grammarSchema } from './grammar-schema.js';
 import { mergeSystemIntoUser, parseMessages, textOf } from './wire-messages.js';
 import type { ChatMessage, ChatRequestInput, ToolChoice, WireTool } from './wire-request.js';
 
@@ -15,7 +17,12 @@ export function responsesBody(input: ChatRequestInput): string {
   };
   const tools = toolList(input.tools);
   if (tools.length > 0) {
-    body['tools'] = tools.map(({ function: tool }) => ({ type: 'function', ...tool, strict: tool.strict ?? false }));
+    body['tools'] = tools.map(({ function: tool }) => ({
+      type: 'function',
+      ...tool,
+      ...(quirks.grammarSchemas === true ? { parameters: grammarSchema(tool.parameters ?? {}) } : {}),
+      strict: tool.strict ?? false,
+    }));
     if (input.toolChoice !== undefined) body['tool_choice'] = toolChoice(input.toolChoice);
     if (input.parallelToolCalls !== undefined && quirks.parallelToolCalls !== false) {
       body['parallel_tool_calls'] = input.parallelToolCalls;
@@ -53,7 +60,7 @@ function toItems(message: ChatMessage): unknown[] {
       type: 'function_call',
       call_id: call.id,
       name: call.function.name,
-      arguments: call.function.arguments,
+      arguments: argumentsText(call.function.arguments),
     });
   }
   return items;

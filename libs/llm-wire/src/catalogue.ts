@@ -278,6 +278,7 @@ export const PROVIDER_KINDS: readonly ProviderKind[] = [
     title: 'llama.cpp server',
     baseUrl: 'http://127.0.0.1:8080/v1',
     keyEnv: 'LLAMA_API_KEY',
+    quirks: { grammarSchemas: true },
   }),
   local({
     kind: 'llamacpp-completion',

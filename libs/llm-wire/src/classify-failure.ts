@@ -6,6 +6,7 @@ import {
   CERTIFICATE,
   FILTER_TEXT,
   HOPELESS_NETWORK,
+  INCAPABLE_TEXT,
   MINIMAX,
   MODEL_CODES,
   MODEL_OUTPUT_TEXT,
@@ -87,6 +88,7 @@ function judge(httpStatus: number, facts: ErrorFacts, provider: string): Judgeme
   if (isPlanLimit(status, inside, facts, zai, provider)) return ['next_provider', 'plan_limit'];
   if (is429 || (inside && isThrottled(status, facts, zai))) return ['rotate_key_then_retry', 'throttled'];
   if (status === 408) return ['retry', 'timeout'];
+  if (status >= 500 && isIncapable(facts)) return ['next_model', 'model'];
   if (status >= 500) return ['retry', 'server'];
   if (status === 401) return ['next_provider', 'auth'];
   if (zai.some((code) => ZAI_RETRY.has(code)) && inside) return ['retry', 'server'];
@@ -103,6 +105,11 @@ function isModelOutput(status: number, inside: boolean, facts: ErrorFacts): bool
   const unreadable = facts.codes.includes('tool_use_failed') || facts.codes.includes('malformed_function_call');
   if (unreadable && (inside || status === 400)) return true;
   return (inside || status === 500) && MODEL_OUTPUT_TEXT.some((pattern) => pattern.test(facts.text));
+}
+
+/** The server has no part for this: it is healthy, and asking again is no help. */
+function isIncapable(facts: ErrorFacts): boolean {
+  return facts.codes.includes('not_supported_error') || INCAPABLE_TEXT.some((pattern) => pattern.test(facts.text));
 }
 
 function isOverflow(facts: ErrorFacts, zai: readonly string[], inside: boolean): boolean {

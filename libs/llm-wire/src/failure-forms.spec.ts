@@ -1111,7 +1111,7 @@ const BY_PROVIDER: [string, number, string, Right, number?][] = [
     'llama.cpp',
     501,
     json({ error: { code: 501, message: 'This feature is disabled', type: 'not_supported_error' } }),
-    R,
+    M,
   ],
   [
     'llama.cpp',

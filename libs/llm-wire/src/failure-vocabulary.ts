@@ -69,6 +69,8 @@ export const OVERFLOW_TEXT = [
   /longer than the model'?s? (maximum |max )?context|model('?s)? (token|context|input) limit/i,
   /too many (input |prompt )?tokens/i,
   /(input|prompt) tokens? (exceed|limit)/i,
+  // llama.cpp, of a text that is longer than the batch in which it makes a vector.
+  /(input|prompt) (\(\d+ tokens\) )?is too large to process/i,
   /reduce (the length|your (prompt|input|message)|the (prompt|input|number of (input|prompt)))/i,
 ];
 // Words of limits that are not the window: a rate, or the cap of the output alone.
@@ -100,6 +102,11 @@ export const MODEL_TEXT = [
   /(does not|doesn'?t|not) support (tool|function)|\btools? (is|are) (not|un)[ -]?support|(tool|function)[ -]?(use|calling|calls?|choice)`? (is |are )?(not|un)[ -]?(support|available)/i,
   /(do(es)? not|don'?t|no) (have )?access to (the )?(model|\S+ model)|plan does not include|not in(cluded in)? (your|the)( current)?( subscription)? plan/i,
   /on-demand throughput isn.t supported/i,
+];
+/** What a server says it has no part for, whatever status it gives that; another one may have it. */
+export const INCAPABLE_TEXT = [
+  /\b(image|audio|video|multimodal|vision)s? (input )?(is|are) not supported/i,
+  /(this|the) (server|model|endpoint) does not support (an? )?(embeddings?|completions?|chat|reranking|image|audio|video|multimodal|infill)/i,
 ];
 export const MODEL_OUTPUT_TEXT = [
   /failed to parse (the )?(tool|function)[ _-]?calls?/i,

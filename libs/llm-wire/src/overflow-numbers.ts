@@ -15,6 +15,7 @@ const SHAPES = [
   /context limit:? ?(?<prompt>\d+) ?\+ ?(?<output>\d+) ?> ?(?<limit>\d+)/i,
   /context (?:length|window|size)[^\d]{0,30}(?<limit>\d+).{0,120}?\((?<prompt>\d+)[^\d]{0,40}(?<output>\d+)/is,
   /(?<prompt>\d+) tokens > (?<limit>\d+)/i,
+  /(?<prompt>\d+) tokens\) is too large to process.{0,80}batch size: (?<limit>\d+)/is,
   /token count \(?(?<prompt>\d+)\)?[^\d]{0,80}\(?(?<limit>\d+)/i,
   /contains (?<prompt>\d+) tokens.{0,80}?(?<limit>\d+) maximum/is,
   /maximum (?:context|prompt) length is (?<limit>\d+).{0,120}?(?:contains|resulted in|has|requested)(?: about)? (?<prompt>\d+)/is,

@@ -11,7 +11,10 @@ export class ResponsesReader {
   private reasoningKind: string | undefined;
   private textSeen = '';
 
-  constructor(private readonly sink: AnswerSink) {}
+  constructor(
+    private readonly sink: AnswerSink,
+    private readonly maxTokens?: number,
+  ) {}
 
   /** Returns true when the event ends the answer. */
   onEvent(value: unknown, event: string): boolean {
@@ -71,7 +74,8 @@ export class ResponsesReader {
   onBody(value: unknown): void {
     const response = asObject(Array.isArray(value) ? value[0] : value);
     if (response === undefined) return;
-    this.sink.setUsage(readUsage(response['usage']));
+    const usage = readUsage(response['usage']);
+    this.sink.setUsage(usage);
     this.takeOutput(asArray(response['output']).filter(isObject), asText(response['output_text']));
     const status = asText(response['status']);
     if (status === 'failed' || status === 'cancelled' || isErrorObject(response)) {
@@ -80,7 +84,9 @@ export class ResponsesReader {
     } else if (status === 'incomplete') {
       this.sink.finishReason(asText(asObject(response['incomplete_details'])?.['reason']) || 'length');
     } else if (status === 'completed' || (status === '' && Array.isArray(response['output']))) {
-      this.sink.finishReason('stop');
+      // llama.cpp says `completed` of every answer, also of one that its limit cut.
+      const isFull = this.maxTokens !== undefined && (usage?.completion_tokens ?? 0) >= this.maxTokens;
+      this.sink.finishReason(isFull ? 'length' : 'stop');
     }
   }
 

@@ -54,6 +54,8 @@ export interface WireQuirks {
   keepReasoning?: boolean;
   /** Whether image parts may be sent; true by default. */
   vision?: boolean;
+  /** The server makes a grammar of every tool's schema and refuses the request for one that it cannot; false by default. */
+  grammarSchemas?: boolean;
   /** Whether several calls in one answer can be turned off with `parallel_tool_calls`; true by default. */
   parallelToolCalls?: boolean;
   /** Highest number of cache_control breakpoints (Anthropic: 4). */

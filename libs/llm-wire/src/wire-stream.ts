@@ -24,7 +24,7 @@ interface Reader {
   finishReasonSuffices: boolean;
 }
 
-function readerOf(family: WireFamily, sink: AnswerSink): Reader {
+function readerOf(family: WireFamily, sink: AnswerSink, { maxTokens }: ReadOptions): Reader {
   switch (family) {
     case 'openai-chat':
       return {
@@ -33,7 +33,7 @@ function readerOf(family: WireFamily, sink: AnswerSink): Reader {
         finishReasonSuffices: true,
       };
     case 'openai-responses': {
-      const reader = new ResponsesReader(sink);
+      const reader = new ResponsesReader(sink, maxTokens);
       return {
         event: (value, name) => reader.onEvent(value, name),
         body: (value) => reader.onBody(value),
@@ -81,7 +81,7 @@ export class WireStream {
 
   constructor(family: WireFamily, options: ReadOptions = {}) {
     this.sink = new AnswerSink(options);
-    this.reader = readerOf(family, this.sink);
+    this.reader = readerOf(family, this.sink, options);
     this.bodyCap = options.bodyCapBytes ?? BODY_CAP_BYTES;
     this.sse = new SseDecoder((data, event) => this.onData(data, event), options.lineCapBytes ?? LINE_CAP_BYTES);
   }

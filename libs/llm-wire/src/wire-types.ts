@@ -71,6 +71,8 @@ export interface ReadOptions {
   reasoningFallback?: boolean;
   /** Leading think blocks move to reasoning. Off where calls come as text: the call parser reads them there. */
   inlineThink?: boolean;
+  /** The output limit that was sent: an answer that used all of it was cut, even where the server calls it complete. */
+  maxTokens?: number;
   /**
    * The template opens the think block in the prompt: the text begins inside of it, unless reasoning came in a field of
    * its own first. Read with `inlineThink` only.

@@ -1,3 +1,6 @@
+import { RENDER_STRATEGIES, TEXT_DIALECTS } from '@yardmaster/contracts';
+
+const RENDER = ['auto', ...RENDER_STRATEGIES] as const;
 const strings = { type: 'array', items: { type: 'string', minLength: 1 }, uniqueItems: true } as const;
 const chains = { type: 'object', additionalProperties: strings } as const;
 const positive = { type: 'integer', minimum: 1 } as const;
@@ -52,11 +55,11 @@ export const platformConfigSchema = {
           context: { ...positive, description: 'Tokens of the context window.' },
           max_output_tokens: positive,
           dialect: {
-            type: 'string',
+            enum: TEXT_DIALECTS,
             description: 'Text dialect of models without native tools: hermes, qwen_xml, harmony, …',
           },
           tool_dispatcher: { enum: ['auto', 'native', 'xml'] },
-          render: { type: 'string' },
+          render: { enum: RENDER },
           merge_system_into_user: { type: 'boolean' },
           reasoning_fallback: { type: 'boolean' },
           inline_think: { type: 'boolean' },
@@ -86,6 +89,7 @@ export const platformConfigSchema = {
       additionalProperties: false,
       properties: {
         default_model: { type: 'string' },
+        embedding_model: { type: 'string', description: 'For vectors that the platform itself asks for.' },
         providers: strings,
         retries: { type: 'integer', minimum: 0, maximum: 10 },
         backoff_ms: { type: 'integer', minimum: 1, maximum: 10000 },
@@ -106,7 +110,7 @@ export const platformConfigSchema = {
           system: { type: 'string', maxLength: 100000 },
           tools: strings,
           tool_dispatcher: { enum: ['auto', 'native', 'xml'] },
-          render: { type: 'string' },
+          render: { enum: RENDER },
           temperature: { type: 'number', minimum: 0, maximum: 2 },
           max_output_tokens: positive,
           limits: {
@@ -132,14 +136,74 @@ export const platformConfigSchema = {
         oneOf: [{ required: ['url'] }, { required: ['command'] }],
         properties: {
           url: { type: 'string', pattern: '^https?://', description: 'Streamable HTTP.' },
-          token_env: { type: 'string', description: 'Environment variable with the bearer token.' },
+          token_env: { type: 'string', description: 'Environment variable with the bearer token of the platform.' },
           token_file: { type: 'string' },
-          command: { type: 'string', minLength: 1, description: 'stdio: started by the registry, with only `env`.' },
+          credential: {
+            type: 'string',
+            pattern: '^[a-z0-9][a-z0-9-]{0,39}$',
+            description: 'Each tenant has its own: the file <tenant>.<name> in YM_REGISTRY_MCP_CREDENTIALS.',
+          },
+          credentials: {
+            type: 'object',
+            description: 'Each tenant has its own, named one by one.',
+            propertyNames: { pattern: '^[a-z0-9][a-z0-9-]{0,39}$' },
+            additionalProperties: {
+              type: 'object',
+              additionalProperties: false,
+              minProperties: 1,
+              maxProperties: 1,
+              properties: { env: { type: 'string', minLength: 1 }, file: { type: 'string', minLength: 1 } },
+            },
+          },
+          command: {
+            type: 'string',
+            minLength: 1,
+            description:
+              'stdio: started by the registry in a sandbox, with only `env`. `node` is the Node of the registry.',
+          },
           args: { type: 'array', items: { type: 'string' } },
-          env: { type: 'object', additionalProperties: { type: 'string' } },
+          env: {
+            type: 'object',
+            propertyNames: { pattern: '^[A-Za-z_][A-Za-z0-9_]*$' },
+            additionalProperties: { type: 'string' },
+          },
+          credential_env: {
+            type: 'string',
+            pattern: '^(?!LD_|BASH_|SANDBOX_|ENV$|PATH$|HOME$)[A-Za-z_][A-Za-z0-9_]*$',
+            description: 'stdio: the variable that the credential is given in.',
+          },
+          sandbox: {
+            type: 'object',
+            additionalProperties: false,
+            description: 'What the sandbox of a stdio server lets through; "{tenant}" in a path is the tenant.',
+            properties: {
+              network: { type: 'boolean', description: 'The network of the registry; off.' },
+              read: { type: 'array', items: { type: 'string', pattern: '^/' } },
+              write: { type: 'array', items: { type: 'string', pattern: '^/' } },
+              memory_mb: { type: 'integer', minimum: 32, maximum: 65536, description: '512' },
+              pids: { type: 'integer', minimum: 4, maximum: 4096, description: 'Processes and threads; 64' },
+              open_files: { type: 'integer', minimum: 16, maximum: 65536, description: '512' },
+              tmp_mb: { type: 'integer', minimum: 1, maximum: 65536, description: '64' },
+            },
+          },
           category: { enum: ['read', 'write', 'execute', 'network'] },
           trusted: { type: 'boolean', description: 'May its annotations make calls need less approval?' },
           timeout_s: positive,
+        },
+      },
+    },
+    mcp_egress: {
+      type: 'array',
+      description: 'Where tenants’ own MCP servers may be beside public addresses with https.',
+      items: {
+        type: 'object',
+        additionalProperties: false,
+        oneOf: [{ required: ['host'] }, { required: ['cidr'] }],
+        properties: {
+          host: { type: 'string', minLength: 1 },
+          private: { type: 'boolean' },
+          cidr: { type: 'string', minLength: 1 },
+          http: { type: 'boolean' },
         },
       },
     },

@@ -64,6 +64,7 @@ export interface FoundProvider extends ProviderConfig {
 
 export interface RoutingConfig {
   default_model?: string;
+  embedding_model?: string;
   providers?: string[];
   retries?: number;
   backoff_ms?: number;
@@ -84,14 +85,39 @@ export interface AgentConfig {
   limits?: { max_iterations?: number; max_tokens?: number; max_cost_usd?: number; timeout_s?: number };
 }
 
+/** Where a secret is: never the secret itself. */
+export type SecretReference = { env: string } | { file: string };
+
+/** What the sandbox of a stdio server lets through, and its limits. */
+export interface McpSandboxConfig {
+  network?: boolean;
+  read?: string[];
+  write?: string[];
+  memory_mb?: number;
+  pids?: number;
+  open_files?: number;
+  tmp_mb?: number;
+}
+
+/** An address, or a range of them, that tenants' MCP servers may be at though it is not a public one. */
+export type McpEgressEntry = { host: string; private?: boolean; http?: boolean } | { cidr: string; http?: boolean };
+
 /** An MCP server: `url` for streamable HTTP, `command` for stdio. */
 export interface McpServerConfig {
   url?: string;
+  /** The platform's own credential, for all tenants unless they have their own. */
   token_env?: string;
   token_file?: string;
+  /** Name of a credential that each tenant has for itself: the file `<tenant>.<name>` among the credentials. */
+  credential?: string;
+  /** The same, named one by one. */
+  credentials?: Record<string, SecretReference>;
   command?: string;
   args?: string[];
   env?: Record<string, string>;
+  /** stdio: the variable that the credential is given in. */
+  credential_env?: string;
+  sandbox?: McpSandboxConfig;
   category?: 'read' | 'write' | 'execute' | 'network';
   trusted?: boolean;
   timeout_s?: number;
@@ -106,6 +132,7 @@ export interface PlatformConfig {
   agents: Record<string, AgentConfig>;
   approvals: Partial<Record<'read' | 'write' | 'execute' | 'network', ApprovalDecision>>;
   mcpServers: Record<string, McpServerConfig>;
+  mcpEgress: McpEgressEntry[];
   /** Executor kinds that are not Yardmaster's own. */
   executors: string[];
   /** What is wrong but not fatal, such as a chain that names a provider which is not there. */
@@ -139,6 +166,7 @@ export function parsePlatformConfig(text: string, file = 'YM_CONFIG'): PlatformC
     agents: value.agents ?? {},
     approvals: value.approvals ?? {},
     mcpServers: (value as { mcp_servers?: Record<string, McpServerConfig> }).mcp_servers ?? {},
+    mcpEgress: (value as { mcp_egress?: McpEgressEntry[] }).mcp_egress ?? [],
     executors: value.executors ?? [],
     warnings: [],
   };

@@ -1,4 +1,4 @@
-import { distance } from 'fastest-levenshtein';
+import { distance } from './levenshtein.js';
 import { alignBlanks, type Alignment, type Group } from './alignment.js';
 import { foldedKey } from './fold.js';
 import { linesOf } from './lines.js';
@@ -120,13 +120,14 @@ export function findMatches(view: TextView, old: OldLines, expired: Clock): Matc
     countLetters(key, letters.fill(0), 0);
     const last = distinctKeys.from(Math.floor(key.length / floor) + 1);
     for (let i = distinctKeys.from(Math.ceil(key.length * floor)); i < last && !overflow; i++) {
-      const other = distinctKeys.keys[i]!;
+      const other = distinctKeys.key(i);
       const longer = Math.max(key.length, other.length);
       const allowed = Math.floor(longer * (1 - floor));
       if (!distinctKeys.canBeWithin(letters, i, allowed) || other === key) continue;
-      const units = aligner.distance(probe, other);
+      // Each key is looked at once: most are far, and remembering them all would cost more than the file.
+      const units = distance(key, other);
       if (units <= allowed)
-        for (const at of distinctKeys.at[i]!) hits.add(bit, probe, at, (1 - units / longer) * key.length);
+        for (const at of distinctKeys.at(i)) hits.add(bit, probe, at, (1 - units / longer) * key.length);
       if ((i & 255) === 0 && expired()) overflow = true;
     }
   });
@@ -186,7 +187,8 @@ class Hits {
   private readonly masks: Uint16Array;
   private readonly weights: Float32Array;
   private readonly best: Float32Array;
-  private readonly hits: (Hit | undefined)[];
+  /** The probe of the best hit, plus one: with where the old text would begin it says where the hit is. */
+  private readonly probes: Uint32Array;
 
   constructor(width: number, count: number) {
     this.count = count;
@@ -194,7 +196,7 @@ class Hits {
     this.masks = new Uint16Array(size);
     this.weights = new Float32Array(size);
     this.best = new Float32Array(size);
-    this.hits = new Array<Hit | undefined>(size);
+    this.probes = new Uint32Array(size);
   }
 
   add(bit: number, probe: number, at: number, weight: number): void {
@@ -203,15 +205,18 @@ class Hits {
     this.weights[start]! += weight;
     if (weight <= this.best[start]!) return;
     this.best[start] = weight;
-    this.hits[start] = { probe, at };
+    this.probes[start] = probe + 1;
   }
 
   /** Where a probe would stand at the places hit so far, a few lines more or less. */
-  inStep(probe: number): Set<number> {
-    const found = new Set<number>();
+  inStep(probe: number): number[] {
+    const found: number[] = [];
+    let next = 0;
     for (let start = BAND; start < this.masks.length - BAND; start++) {
       if (this.masks[start] === 0) continue;
-      for (let near = start - BAND; near <= start + BAND; near++) found.add(near - this.count - BAND + probe);
+      for (let near = Math.max(next, start - BAND); near <= start + BAND; near++)
+        found.push(near - this.count - BAND + probe);
+      next = start + BAND + 1;
     }
     return found;
   }
@@ -223,15 +228,16 @@ class Hits {
   strongest(needed: number, least: number): Hit[] {
     const found: { hit: Hit; weight: number }[] = [];
     for (let start = BAND; start < this.masks.length - BAND; start++) {
-      const hit = this.hits[start];
-      if (!hit) continue;
+      const probe = this.probes[start]! - 1;
+      if (probe < 0) continue;
       let mask = 0;
       let weight = 0;
       for (let near = start - BAND; near <= start + BAND; near++) {
         mask |= this.masks[near]!;
         weight += this.weights[near]!;
       }
-      if (weight >= least && bits(mask) >= needed) found.push({ hit, weight });
+      if (weight >= least && bits(mask) >= needed)
+        found.push({ hit: { probe, at: start - this.count - BAND + probe }, weight });
     }
     return found.sort((a, b) => b.weight - a.weight || a.hit.at - b.hit.at).map(({ hit }) => hit);
   }
@@ -298,11 +304,17 @@ class Aligner {
   private readonly old: OldLines;
   private readonly sequence: LineSequence;
   private readonly cache: Map<string, number>[];
+  /** For one alignment after the other. */
+  private readonly cost: Float64Array;
+  private readonly from: Int8Array;
 
   constructor(old: OldLines, sequence: LineSequence) {
     this.old = old;
     this.sequence = sequence;
     this.cache = old.keys.map(() => new Map<string, number>());
+    const cells = (old.keys.length + 1) * (2 * BAND + 1);
+    this.cost = new Float64Array(cells);
+    this.from = new Int8Array(cells);
   }
 
   distance(line: number, key: string): number {
@@ -336,8 +348,8 @@ class Aligner {
     if (rows <= 0) return { pairs: [], distance: 0, total: 0 };
     const available = step > 0 ? this.sequence.keys.length - at : at + 1;
     const width = 2 * BAND + 1;
-    const cost = new Float64Array((rows + 1) * width).fill(Infinity);
-    const from = new Int8Array((rows + 1) * width);
+    const cost = this.cost.fill(Infinity, 0, (rows + 1) * width);
+    const from = this.from.fill(0, 0, (rows + 1) * width);
     // Cell (i, b): i old lines and i + b - BAND file lines used. from: 1 pair, 2 old line alone, 3 file line alone.
     cost[BAND] = 0;
     for (let i = 0; i <= rows; i++) {

@@ -53,7 +53,7 @@ export function compose(view: TextView, alignment: Alignment, oldText: string, n
     if (pending) {
       const lastBlank = out.length > 0 && isBlank(out.at(-1)!.text);
       const wanted = added && isBlank(line.text) ? false : pending.afterRemoved ? common && !lastBlank : true;
-      if (wanted) for (const f of pending.lines) out.push({ text: view.lines[f]!, eol: view.eols[f]! });
+      if (wanted) for (const f of pending.lines) out.push({ text: view.lines[f]!, eol: view.eolOf(f) });
       if (wanted || common || !pending.afterRemoved) pending = undefined;
     }
     out.push(line);
@@ -138,7 +138,7 @@ export function compose(view: TextView, alignment: Alignment, oldText: string, n
     const at = group.oldTo - 1;
     if (afterRemoved || !stays[at] || !stays[at + 1] || newLineOf[at + 1] !== newLineOf[at]! + 1)
       return 'the place holds lines that old_string does not show';
-    for (const f of lines) out.push({ text: view.lines[f]!, eol: view.eols[f]! });
+    for (const f of lines) out.push({ text: view.lines[f]!, eol: view.eolOf(f) });
     return undefined;
   }
 
@@ -191,7 +191,7 @@ function kept(view: TextView, line: number, asSent: string): Emitted {
   // Blanks at the end of a line stay only if the model sent some too: they are what editors strip and models drop.
   const trimmed = text.trimEnd();
   const keep = trimmed === '' || trimmed === text || /\s$/.test(asSent);
-  return { text: keep ? text : trimmed, eol: view.eols[line]! };
+  return { text: keep ? text : trimmed, eol: view.eolOf(line) };
 }
 
 function reindentLine(line: string, indent: Reindenter): string {

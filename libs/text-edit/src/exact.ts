@@ -22,7 +22,7 @@ function withLineEnds(view: TextView, at: number, old: string, next: string): st
   const oldLines = old.split('\n');
   const last = first + oldLines.length - 1;
   const fill = view.commonEol(first, last > first ? last : first + 1);
-  const eols = new Set(view.eols.slice(first, last));
+  const eols = new Set(oldLines.slice(0, -1).map((_, i) => view.eolOf(first + i)));
   if (eols.size <= 1) return fill === '\n' ? next : next.replaceAll('\n', fill);
   // Mixed line ends inside the place: lines that old and new share keep their own, the others pair up by position.
   const newLines = next.split('\n');
@@ -33,11 +33,11 @@ function withLineEnds(view: TextView, at: number, old: string, next: string): st
   for (const part of diffArrays(oldLines, newLines)) {
     if (part.added)
       for (let i = 0; i < part.value.length; i++)
-        ends.push(i < removedBefore ? view.eols[removedFrom + i] || fill : fill);
+        ends.push(i < removedBefore ? view.eolOf(removedFrom + i) || fill : fill);
     else {
       if (part.removed) [removedFrom, removedBefore] = [first + o, part.value.length];
       else {
-        for (let i = 0; i < part.value.length; i++) ends.push(view.eols[first + o + i] || fill);
+        for (let i = 0; i < part.value.length; i++) ends.push(view.eolOf(first + o + i) || fill);
         removedBefore = 0;
       }
       o += part.value.length;

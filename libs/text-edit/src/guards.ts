@@ -157,13 +157,15 @@ export function isIdentified(match: Match, old: OldLines, sequence: LineSequence
     if (own.length !== other.length) continue;
     const wrong = own.map((token, i) => token !== other[i]);
     if (!own.some((token, i) => wrong[i] && !isSlip(token, other[i]!))) continue;
-    for (const key of sequence.distinct().keys) {
+    const distinct = sequence.distinct();
+    for (let i = 0; i < distinct.count; i++) {
+      const key = distinct.key(i);
       if (key === sequence.keys[pair.at]) continue;
       // A cheap look first: most lines begin or end otherwise.
       if (!wrong[0] && !key.startsWith(own[0]!)) continue;
       if (!wrong.at(-1) && !key.endsWith(own.at(-1)!)) continue;
       const tokens = tokenize(key);
-      if (tokens.length === own.length && tokens.every((token, i) => wrong[i] || token === own[i])) return false;
+      if (tokens.length === own.length && tokens.every((token, at) => wrong[at] || token === own[at])) return false;
     }
     // The same line in other places identifies none of them.
     if (sequence.index.get(sequence.keys[pair.at]!)!.length > 1) return false;

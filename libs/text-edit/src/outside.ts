@@ -1,5 +1,5 @@
 import { diffOfSplices } from './diff.js';
-import { candidateOf } from './describe.js';
+import { candidateOf, shown } from './describe.js';
 import type { Prepared } from './prepare.js';
 import { refuse } from './prepare.js';
 import { alreadyApplied, explain, floor, found, sentence } from './search.js';
@@ -121,6 +121,10 @@ export async function byMeaning(
   }
   try {
     const vectors = await options.embed([prepared.oldText, ...refused.candidates.map((candidate) => candidate.text)]);
+    if (vectors === undefined) {
+      skip(7, 'no embedding endpoint');
+      return refused;
+    }
     if (vectors.length !== refused.candidates.length + 1)
       throw new Error(`${vectors.length} vectors for ${refused.candidates.length + 1} texts`);
     const ranked = refused.candidates
@@ -132,7 +136,11 @@ export async function byMeaning(
         passName: PASS_NAMES[7],
         confidence: Math.round(Math.max(0, Math.min(0.6, likeness * 0.6)) * 1000) / 1000,
       }));
-    return { ...refused, candidates: ranked };
+    const first = ranked[0]!;
+    // The words name the place that resembles the text most; a model reads those, and perhaps nothing else.
+    const isNamed = refused.status === 'below_confidence' && first.startLine === refused.candidates[0]!.startLine;
+    const named = `\nBy meaning, lines ${first.startLine} to ${first.endLine} are nearest:\n${shown(first)}`;
+    return { ...refused, message: refused.message + (isNamed ? '' : named), candidates: ranked };
   } catch (error) {
     options.signal?.throwIfAborted();
     skip(7, `the embedding endpoint failed: ${error instanceof Error ? error.message : String(error)}`);

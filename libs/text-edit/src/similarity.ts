@@ -1,4 +1,4 @@
-import { distance } from 'fastest-levenshtein';
+import { distance } from './levenshtein.js';
 
 /** 1 for equal texts, 0 for texts with nothing in common; by Levenshtein distance over the longer one. */
 export function similarity(a: string, b: string): number {

@@ -4,6 +4,12 @@ import { BUCKETS, countLetters } from './similarity.js';
 /** Line end of one line. */
 export type Eol = '' | '\n' | '\r\n';
 
+const EOLS: readonly Eol[] = ['', '\n', '\r\n'];
+const LF = 1;
+const CRLF = 2;
+/** Of the hashes: nobody can choose lines that all have the same. */
+const SEED = Math.floor(Math.random() * 0x7fffffff);
+
 /**
  * A text as lines, with the place of every line in the original: edits are spliced into the original by offset, never
  * re-joined from lines, so what stands outside an edit cannot change. Offsets are UTF-16 units and count a leading BOM.
@@ -14,7 +20,8 @@ export class TextView {
   readonly lines: string[];
   /** Offset of the first unit of each line; one more entry for the end of the text. */
   readonly starts: Int32Array;
-  readonly eols: Eol[];
+  /** Line end of each line, by its place in `EOLS`. */
+  private readonly eols: Uint8Array;
   /** The text with LF line ends, without BOM. */
   readonly lf: string;
   readonly bomLength: number;
@@ -32,7 +39,7 @@ export class TextView {
     if (lines.at(-1) === '') lines.pop();
     const count = lines.length;
     const starts = new Int32Array(count + 1);
-    const eols = new Array<Eol>(count).fill('\n');
+    const eols = new Uint8Array(count).fill(LF);
     let offset = this.bomLength;
     for (let i = 0; i < count; i++) {
       starts[i] = offset;
@@ -40,15 +47,19 @@ export class TextView {
       offset += line.length + 1;
       if (this.hasCrlf && line.endsWith('\r') && offset <= content.length) {
         lines[i] = line.slice(0, -1);
-        eols[i] = '\r\n';
+        eols[i] = CRLF;
       }
     }
-    if (count > 0 && offset > content.length) eols[count - 1] = '';
+    if (count > 0 && offset > content.length) eols[count - 1] = 0;
     starts[count] = content.length;
     this.lines = lines;
     this.starts = starts;
     this.eols = eols;
     this.lf = this.hasCrlf ? body.replaceAll('\r\n', '\n') : body;
+  }
+
+  eolOf(line: number): Eol {
+    return EOLS[this.eols[line]!]!;
   }
 
   /** Offset just behind the last unit of a line, its line end excluded. */
@@ -82,8 +93,8 @@ export class TextView {
       let crlf = 0;
       let lf = 0;
       for (let i = a; i < b; i++) {
-        if (this.eols[i] === '\r\n') crlf++;
-        else if (this.eols[i] === '\n') lf++;
+        if (this.eols[i] === CRLF) crlf++;
+        else if (this.eols[i] === LF) lf++;
       }
       return crlf - lf || (lf > 0 ? 0 : undefined);
     };
@@ -110,7 +121,7 @@ export class TextView {
     const starts = new Int32Array(this.lines.length + 1);
     for (let i = 0, at = 0; i < this.lines.length; i++) {
       starts[i] = at;
-      at += this.lines[i]!.length + (this.eols[i] === '' ? 0 : 1);
+      at += this.lines[i]!.length + (this.eols[i] === 0 ? 0 : 1);
     }
     starts[this.lines.length] = this.lf.length;
     return (this.lfStartsCache = starts);
@@ -120,22 +131,25 @@ export class TextView {
 /** The non-blank lines of a text under one way of comparing, with an index from key to positions. */
 export class LineSequence {
   /** Line number (zero-based) of each non-blank line. */
-  readonly numbers: number[] = [];
-  readonly keys: string[] = [];
-  readonly index = new Map<string, number[]>();
+  readonly numbers: Uint32Array;
+  readonly keys: readonly string[];
+  readonly index: KeyIndex;
   private distinctCache: DistinctKeys | undefined;
 
   constructor(lines: readonly string[], keyOf: (line: string) => string) {
+    const numbers = new Uint32Array(lines.length);
+    const keys = new Array<string>(lines.length);
+    let count = 0;
     for (let i = 0; i < lines.length; i++) {
       const key = keyOf(lines[i]!);
       if (key === '') continue;
-      const at = this.keys.length;
-      this.numbers.push(i);
-      this.keys.push(key);
-      const known = this.index.get(key);
-      if (known) known.push(at);
-      else this.index.set(key, [at]);
+      numbers[count] = i;
+      keys[count++] = key;
     }
+    keys.length = count;
+    this.numbers = numbers.subarray(0, count);
+    this.keys = keys;
+    this.index = new KeyIndex(keys);
   }
 
   /** The different keys, shortest first, with what a quick comparison needs. */
@@ -144,26 +158,117 @@ export class LineSequence {
   }
 }
 
+/**
+ * Where each key stands among all keys. A hash table in typed arrays: a Map from text to a list costs several times the
+ * memory of a line of code, and an edit is made of large files too.
+ */
+export class KeyIndex {
+  private readonly keys: readonly string[];
+  /** Number of a different key, plus one, by hash. */
+  private readonly table: Uint32Array;
+  /** First position of each different key. */
+  private readonly firsts: Uint32Array;
+  /** Positions by key, in order; those of key `i` begin at `starts[i]`. */
+  private readonly positions: Uint32Array;
+  private readonly starts: Uint32Array;
+  /** How many different keys there are; they are numbered in the order of their first positions. */
+  readonly size: number;
+
+  constructor(keys: readonly string[]) {
+    const count = keys.length;
+    this.keys = keys;
+    let capacity = 8;
+    while (capacity < count * 2) capacity *= 2;
+    this.table = new Uint32Array(capacity);
+    const numberOf = new Uint32Array(count);
+    const firsts = new Uint32Array(count);
+    const counts = new Uint32Array(count + 1);
+    let size = 0;
+    for (let at = 0; at < count; at++) {
+      const slot = this.slotOf(keys[at]!, firsts);
+      if (this.table[slot] === 0) {
+        firsts[size] = at;
+        this.table[slot] = ++size;
+      }
+      const number = this.table[slot]! - 1;
+      numberOf[at] = number;
+      counts[number]!++;
+    }
+    this.size = size;
+    this.firsts = firsts;
+    // `counts` becomes the place behind each key's positions, then, as they are put in from the back, their start.
+    for (let i = 1; i < size; i++) counts[i]! += counts[i - 1]!;
+    counts[size] = count;
+    this.positions = new Uint32Array(count);
+    for (let at = count - 1; at >= 0; at--) this.positions[--counts[numberOf[at]!]!] = at;
+    this.starts = counts;
+  }
+
+  /** Positions of a key, in order. */
+  get(key: string): Uint32Array | undefined {
+    const number = this.table[this.slotOf(key, this.firsts)]!;
+    return number === 0 ? undefined : this.at(number - 1);
+  }
+
+  has(key: string): boolean {
+    return this.table[this.slotOf(key, this.firsts)] !== 0;
+  }
+
+  /** The different key of a number. */
+  key(number: number): string {
+    return this.keys[this.firsts[number]!]!;
+  }
+
+  /** Positions of the different key of a number, in order. */
+  at(number: number): Uint32Array {
+    return this.positions.subarray(this.starts[number], this.starts[number + 1]);
+  }
+
+  /** Where the key is, or would be put, in the table. */
+  private slotOf(key: string, firsts: Uint32Array): number {
+    const mask = this.table.length - 1;
+    let hash = SEED;
+    for (let i = 0; i < key.length; i++) hash = Math.imul(hash ^ key.charCodeAt(i), 0x01000193);
+    hash ^= hash >>> 15;
+    for (let slot = hash & mask; ; slot = (slot + 1) & mask) {
+      const number = this.table[slot]!;
+      if (number === 0 || this.keys[firsts[number - 1]!] === key) return slot;
+    }
+  }
+}
+
 /** The different keys of a sequence by length, with the counts of their letters in a few buckets. */
 export class DistinctKeys {
-  readonly keys: string[];
-  readonly at: number[][];
+  readonly count: number;
+  private readonly index: KeyIndex;
+  /** Numbers of the keys, shortest first. */
+  private readonly order: Uint32Array;
   private readonly counts: Uint8Array;
 
-  constructor(index: ReadonlyMap<string, number[]>) {
-    this.keys = [...index.keys()].sort((a, b) => a.length - b.length);
-    this.at = this.keys.map((key) => index.get(key)!);
-    this.counts = new Uint8Array(this.keys.length * BUCKETS);
-    this.keys.forEach((key, i) => countLetters(key, this.counts, i * BUCKETS));
+  constructor(index: KeyIndex) {
+    this.index = index;
+    this.count = index.size;
+    this.order = byLength(index);
+    this.counts = new Uint8Array(this.count * BUCKETS);
+    for (let i = 0; i < this.count; i++) countLetters(this.key(i), this.counts, i * BUCKETS);
+  }
+
+  key(place: number): string {
+    return this.index.key(this.order[place]!);
+  }
+
+  /** Positions of a key in the sequence. */
+  at(place: number): Uint32Array {
+    return this.index.at(this.order[place]!);
   }
 
   /** Position of the first key with at least so many units. */
   from(length: number): number {
     let low = 0;
-    let high = this.keys.length;
+    let high = this.count;
     while (low < high) {
       const middle = (low + high) >> 1;
-      if (this.keys[middle]!.length < length) low = middle + 1;
+      if (this.key(middle).length < length) low = middle + 1;
       else high = middle;
     }
     return low;
@@ -182,6 +287,18 @@ export class DistinctKeys {
     }
     return true;
   }
+}
+
+/** Numbers of all keys, shortest first, equally long ones in their order. */
+function byLength(index: KeyIndex): Uint32Array {
+  let longest = 0;
+  for (let i = 0; i < index.size; i++) longest = Math.max(longest, index.key(i).length);
+  const starts = new Uint32Array(longest + 2);
+  for (let i = 0; i < index.size; i++) starts[index.key(i).length + 1]!++;
+  for (let i = 1; i < starts.length; i++) starts[i]! += starts[i - 1]!;
+  const order = new Uint32Array(index.size);
+  for (let i = 0; i < index.size; i++) order[starts[index.key(i).length]!++] = i;
+  return order;
 }
 
 function lastNotAbove(starts: Int32Array, count: number, offset: number): number {

@@ -15,8 +15,8 @@ export interface EditOptions {
   path?: string;
   /** Least confidence that writes; 0.80 when absent, and nobody gets below 0.70. */
   minConfidence?: number;
-  /** Vectors for ranking candidates (pass 7), which never writes. */
-  embed?: (texts: string[]) => Promise<number[][]>;
+  /** Vectors for ranking candidates (pass 7), which never writes; undefined: nobody has any. */
+  embed?: (texts: string[]) => Promise<number[][] | undefined>;
   /** Token comparison by syntax tree (pass 8) and counting of syntax errors. */
   ast?: SyntaxEngine;
   /** Refuse an edit of pass 3 or higher after which the file has more syntax errors than before; needs `ast`. */

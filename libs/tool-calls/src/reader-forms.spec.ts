@@ -219,3 +219,15 @@ describe('native calls', () => {
     expect(calls[1]).toMatchObject({ providerId: 'same' });
   });
 });
+
+it.each([
+  ['with its name first', '<tool_result name="a" status="ok">'],
+  ['with its id first', '<tool_result id="3" name="a">'],
+  ['in the tag of Hermes and Qwen', '<tool_response>'],
+])('a result that the model makes up, %s, is dropped with the calls after it', (_, open) => {
+  const call = '<tool_call>{"name":"a","arguments":{}}</tool_call>';
+  const result = parseToolCalls(`Here.\n${open}\n${call}\n${call}`, { tools: [{ name: 'a' }] });
+  expect(result).toMatchObject({ calls: [], text: 'Here.', notes: { fabricatedResult: true } });
+  // Named in a sentence it is a word like others.
+  expect(parseToolCalls(`It puts ${open} there.\n${call}`, { tools: [{ name: 'a' }] }).calls).toHaveLength(1);
+});

@@ -1,7 +1,7 @@
 import { type AnswerSink } from './answer-sink.js';
 import { CodeSpans } from './code-spans.js';
 import { type CallBlock, CallBlockReader } from './call-block.js';
-import { CALL_TAGS, REASONING_TAGS, isPartialMark, nameAttribute, opensCall, tagAt } from './marks.js';
+import { CALL_TAGS, REASONING_TAGS, isPartialMark, nameAttribute, opensCall, type Tag, tagAt } from './marks.js';
 import { readMistral, readPythonic, readTokenMark } from './packs.js';
 import { readJson } from './read-json.js';
 import { shapeCalls } from './call-shape.js';
@@ -168,7 +168,7 @@ export class TagReader {
       }
       return block(tag.end);
     }
-    if (tag.name === 'tool_result' && !tag.closing && /^\s+name=/.test(tag.rest) && this.isCleanLine(at, from)) {
+    if (!tag.closing && isResult(tag) && this.isCleanLine(at, from)) {
       this.take(from, at);
       this.sink.noteFabricated();
       this.state = State.Dropped;
@@ -403,6 +403,11 @@ export class TagReader {
       return Math.max(at, this.text.length - (this.text.endsWith('~~') ? 2 : 1));
     return NOWHERE;
   }
+}
+
+/** A result as we write them, in any order of its attributes, or as Hermes and Qwen are trained to expect them. */
+function isResult({ name, rest }: Tag): boolean {
+  return name === 'tool_response' ? rest.trim() === '' : name === 'tool_result' && /\sname\s{0,4}=/.test(rest);
 }
 
 type Step = { kind: 'literal' | 'block'; end: number };

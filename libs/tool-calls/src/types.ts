@@ -1,35 +1,14 @@
+import { TEXT_DIALECTS } from '@yardmaster/contracts';
 import { type JsonSchema } from '@yardmaster/tool-schema';
 
-/** Ways in which a model writes calls. The first five are the core, the rest are packs that a deployment switches on. */
-export type Dialect =
-  | 'hermes'
-  | 'qwen_xml'
-  | 'fenced'
-  | 'harmony'
-  | 'native'
-  | 'pythonic'
-  | 'invoke'
-  | 'glm'
-  | 'kimi'
-  | 'mistral'
-  | 'deepseek'
-  | 'token_json';
+/** Ways in which a model writes calls. Hermes, qwen_xml, fenced, harmony and native are the core, the rest are packs. */
+export type Dialect = 'native' | (typeof TEXT_DIALECTS)[number];
 
 /** Read in every text answer unless a deployment says otherwise: their marks cannot be mistaken for each other. */
 export const CORE_TEXT_DIALECTS: readonly Dialect[] = ['hermes', 'qwen_xml', 'fenced'];
 
 /** Every form of text that this build can read. */
-export const ALL_TEXT_DIALECTS: readonly Dialect[] = [
-  ...CORE_TEXT_DIALECTS,
-  'harmony',
-  'pythonic',
-  'invoke',
-  'glm',
-  'kimi',
-  'mistral',
-  'deepseek',
-  'token_json',
-];
+export const ALL_TEXT_DIALECTS: readonly Dialect[] = TEXT_DIALECTS;
 
 /** A tool as a model is told of it. */
 export interface ToolDefinition {

@@ -1,19 +1,11 @@
+import { RENDER_STRATEGIES } from '@yardmaster/contracts';
 import { type ParseResult } from '@yardmaster/tool-calls';
 import { type ToolCatalogue, type ToolView } from './tool-view.js';
 
-/** The ways in which tool definitions reach a model. */
-export const STRATEGIES = [
-  'claude_deferred',
-  'openai_native_deferred',
-  'harmony_upfront',
-  'harmony_dispatcher',
-  'rolling_developer',
-  'xml_upfront',
-  'native_upfront',
-] as const;
-export type Strategy = (typeof STRATEGIES)[number];
+export { RENDER_STRATEGIES as STRATEGIES } from '@yardmaster/contracts';
+export type Strategy = (typeof RENDER_STRATEGIES)[number];
 
-export const isStrategy = (name: string): name is Strategy => (STRATEGIES as readonly string[]).includes(name);
+export const isStrategy = (name: string): name is Strategy => (RENDER_STRATEGIES as readonly string[]).includes(name);
 
 /** Where definitions stand. */
 export type Placement = 'SystemPrompt' | 'DeveloperMessage' | 'ToolResultStream' | 'EndOfContext' | 'ToolsField';

@@ -18,6 +18,7 @@ import { ErrorsController } from './errors/errors.controller.js';
 import { FleetController } from './fleet/fleet.controller.js';
 import { CheckedPipe } from './http/checked.pipe.js';
 import { RateLimit } from './http/rate-limit.js';
+import { McpServersController } from './mcp/mcp-servers.controller.js';
 import { ChatController } from './openai/chat.controller.js';
 import { ChatCompletions } from './openai/chat-completions.js';
 import { AgentCompletions } from './openai/agent-completions.js';
@@ -43,6 +44,7 @@ import { ToolsController } from './tools/tools.controller.js';
     ApprovalsController,
     ConversationsController,
     ToolsController,
+    McpServersController,
     ProvidersController,
     FleetController,
     ModelsController,

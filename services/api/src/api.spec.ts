@@ -416,6 +416,7 @@ test('a conversation that is not there is a 404, the same as another tenant’s'
   const strip = (body: { detail: string }) => ({
     ...body,
     instance: '',
+    unknown: [],
     trace_id: '',
     detail: body.detail.replace(/[0-9a-f-]{36}/, 'ID'),
   });

@@ -2,6 +2,8 @@ import { Module } from '@nestjs/common';
 import { ConversationStore } from '@yardmaster/conversation';
 import { connectionOf, PlatformConfigFile, SERVICE, type ServiceContext } from '@yardmaster/service-kit';
 import { DispatcherConfig } from './config.js';
+import { CallEmbedController } from './embed/call-embed.controller.js';
+import { CallEmbedService } from './embed/call-embed.service.js';
 import { ApprovalPolicy } from './runs/approval-policy.js';
 import { Audit } from './runs/audit.js';
 import { RunCommands } from './runs/commands.js';
@@ -20,6 +22,7 @@ import { ToolRound } from './runs/tool-round.js';
 import { ToolSnapshot } from './runs/tool-snapshot.js';
 
 @Module({
+  controllers: [CallEmbedController],
   providers: [
     { provide: DispatcherConfig, useFactory: (service: ServiceContext) => service.config, inject: [SERVICE] },
     {
@@ -45,6 +48,7 @@ import { ToolSnapshot } from './runs/tool-snapshot.js';
         return file;
       },
     },
+    CallEmbedService,
     ToolSnapshot,
     ToolResults,
     RunCommands,

@@ -11,9 +11,10 @@ import { serveTools, type ToolServer } from '@yardmaster/executor-kit';
 import { ConfigError, runningCallsMetrics, SERVICE, type ServiceContext } from '@yardmaster/service-kit';
 import type { ExecutorFilesConfig } from './config.js';
 import { ContentThreads } from './content/content-threads.js';
+import { embedBy } from './embed.js';
 import { fileTools } from './file-tools.js';
 import { ripgrepVersion } from './search/ripgrep-matcher.js';
-import type { FileServices } from './services.js';
+import type { Embed, FileServices } from './services.js';
 import { CallJournal } from './storage/call-journal.js';
 import { Locks } from './storage/locks.js';
 import { Quotas } from './storage/quotas.js';
@@ -39,7 +40,7 @@ export class FileExecutor implements OnApplicationBootstrap, BeforeApplicationSh
     this.content = new ContentThreads({ heapMb: heapMbFor(config) });
     this.server = await serveTools(
       { kind: config.kind, bus, slots: config.slots, ackWaitMs: config.ackWaitMs, log },
-      fileTools(fileServices(config, this.content, version === undefined ? undefined : config.ripgrep)),
+      fileTools(fileServices(config, this.content, version === undefined ? undefined : config.ripgrep, embedBy(bus))),
     );
     const { server } = this;
     runningCallsMetrics(health, () => server.counts);
@@ -73,6 +74,7 @@ export function fileServices(
   config: ExecutorFilesConfig,
   content: ContentThreads,
   ripgrep: string | undefined,
+  embed: Embed | undefined,
 ): FileServices {
   return {
     root: config.workspaces,
@@ -86,7 +88,7 @@ export function fileServices(
     quotas: new Quotas(config.workspaces, { bytes: config.quotaBytes, files: config.quotaFiles }),
     journal: new CallJournal(join(config.workspaces, JOURNAL), config.journalCalls),
     content,
-    embed: undefined,
+    embed,
     ripgrep,
     syntaxGate: config.syntaxGate,
   };

@@ -14,6 +14,9 @@ export interface FileLimits {
   searchHits: number;
 }
 
+/** Vectors of texts, on behalf of a call; resolves to undefined where no provider has them. */
+export type Embed = (texts: string[], context: ToolContext) => Promise<number[][] | undefined>;
+
 /** What the tools work with. */
 export interface FileServices {
   /** Folder of all workspaces. */
@@ -23,11 +26,8 @@ export interface FileServices {
   quotas: Quotas;
   journal: CallJournal;
   content: ContentThreads;
-  /**
-   * Vectors for the embedding pass, which only ranks what the other passes found. The executor's login reaches no
-   * router, so nothing is given here and the pass reports that it was skipped.
-   */
-  embed: ((texts: string[]) => Promise<number[][]>) | undefined;
+  /** Vectors for the embedding pass of a call, which only ranks what other passes found; undefined: nobody has any. */
+  embed: Embed | undefined;
   /** The ripgrep program; undefined: files are searched by our own code. */
   ripgrep: string | undefined;
   /** Refuse an approximate edit after which the file has more syntax errors than before. */

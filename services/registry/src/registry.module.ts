@@ -1,13 +1,15 @@
 import { Module } from '@nestjs/common';
 import { PlatformConfigFile, SERVICE, type ServiceContext } from '@yardmaster/service-kit';
 import { RegistryConfig } from './config.js';
+import { McpController } from './mcp/mcp.controller.js';
 import { McpService } from './mcp/mcp.service.js';
 import { ToolCatalogue } from './tools/tool-catalogue.js';
+import { ToolLookups } from './tools/tool-lookups.js';
 import { ToolsController } from './tools/tools.controller.js';
 import { ToolsService } from './tools/tools.service.js';
 
 @Module({
-  controllers: [ToolsController],
+  controllers: [ToolsController, McpController],
   providers: [
     { provide: RegistryConfig, useFactory: (service: ServiceContext) => service.config, inject: [SERVICE] },
     {
@@ -21,6 +23,7 @@ import { ToolsService } from './tools/tools.service.js';
     },
     ToolCatalogue,
     ToolsService,
+    ToolLookups,
     McpService,
   ],
 })

@@ -18,6 +18,7 @@ const CONVERSATION = {
   help: 'id of a conversation, or any six or more characters of it',
   complete: 'conversation',
 } as const;
+const MCP_SERVER = { name: 'ID', help: 'id of an MCP server' } as const;
 const TOOL = { name: 'TOOL', help: 'name of a tool', complete: 'tool' } as const;
 
 const LIST_FLAGS: Record<string, FlagSpec> = {
@@ -247,6 +248,49 @@ export const TREE: Tree = {
       },
     },
   },
+  mcp: {
+    summary: 'MCP servers whose tools runs can use',
+    verbs: {
+      list: {
+        summary: 'servers: state, and how many tools are registered and left out',
+        flags: LIST_FLAGS,
+        load: async () => (await import('./commands/mcp.js')).list,
+      },
+      get: {
+        summary: 'one server, with its tools and what was left out and why',
+        args: [MCP_SERVER],
+        load: async () => (await import('./commands/mcp.js')).get,
+      },
+      add: {
+        summary: 'add a server of the tenant (streamable HTTP), or change it',
+        args: [MCP_SERVER, { name: 'URL', help: 'its address, with no key in it' }],
+        flags: {
+          credential: { value: 'NAME', help: 'credential of this tenant, as the operator has named it' },
+          category: {
+            value: 'CATEGORY',
+            choices: ['read', 'write', 'execute', 'network'],
+            help: 'what its tools do (network)',
+          },
+          'call-timeout': { value: 'SECONDS', type: 'whole', help: 'time for one call (60)' },
+        },
+        notes:
+          'Waits until the server has been listed once. Servers over stdio, and addresses inside, are named by whoever operates\nthis Yardmaster: mcp_servers in its configuration.',
+        examples: ['yard mcp add crm https://mcp.example.com/mcp --credential crm'],
+        load: async () => (await import('./commands/mcp.js')).add,
+      },
+      remove: {
+        summary: 'remove a server of the tenant and its tools',
+        args: [MCP_SERVER],
+        destroys: 'removes the MCP server $1 and its tools',
+        load: async () => (await import('./commands/mcp.js')).remove,
+      },
+      test: {
+        summary: 'connect now and list anew; the exit code is 0 when the server is ready',
+        args: [MCP_SERVER],
+        load: async () => (await import('./commands/mcp.js')).test,
+      },
+    },
+  },
   model: {
     summary: 'models',
     verbs: {
@@ -292,6 +336,19 @@ export const TREE: Tree = {
           images: { help: 'the request has images' },
         },
         load: async () => (await import('./commands/provider.js')).plan,
+      },
+    },
+  },
+  executor: {
+    summary: 'who runs the calls of a kind',
+    verbs: {
+      add: {
+        summary: 'queue, account and login for executors of your own, in the local stack',
+        args: [{ name: 'KIND', help: 'what its tools are of, such as crm' }],
+        notes:
+          'A stack that runs has them at once, one that does not when it starts. Executors of an installation are declared in\nthe values of the chart, or with --executors of yard setup.',
+        examples: ['yard executor add crm', 'yard executor add weather -o json'],
+        load: async () => (await import('./commands/executor.js')).add,
       },
     },
   },

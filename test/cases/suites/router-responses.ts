@@ -6,7 +6,9 @@ import type { Suite, Verdict } from '../suite.ts';
 interface ResponseCase {
   id: string;
   provider: string;
-  request_kind: 'chat' | 'responses';
+  request_kind: 'chat' | 'responses' | 'completion';
+  /** The output limit that the request set. */
+  max_tokens?: number;
   body?: string;
   sse?: (string | { b64: string })[];
   expected: {
@@ -27,9 +29,11 @@ export const suite: Suite = function* (content) {
   }
 };
 
+const FAMILIES = { chat: 'openai-chat', responses: 'openai-responses', completion: 'llamacpp-completion' } as const;
+
 function read(one: ResponseCase): WireAnswer {
-  const family = one.request_kind === 'responses' ? 'openai-responses' : 'openai-chat';
-  const options = { provider: one.provider };
+  const family = FAMILIES[one.request_kind];
+  const options = { provider: one.provider, ...(one.max_tokens === undefined ? {} : { maxTokens: one.max_tokens }) };
   if (one.body !== undefined) return normaliseBody(family, one.body, options);
   const stream = new WireStream(family, options);
   for (const piece of one.sse ?? []) {

@@ -7,6 +7,7 @@ import type { FastifyReply } from 'fastify';
 import { Needs } from '../auth/roles.guard.js';
 import { type Caller, CurrentCaller } from '../http/request.js';
 import { PageQuery } from '../http/page.query.js';
+import { KnownNames } from '../runs/known-names.js';
 import { Summaries } from './summaries.js';
 
 export class MessagesQuery {
@@ -52,6 +53,7 @@ export class ConversationsController {
   constructor(
     private readonly store: ConversationStore,
     private readonly summaries: Summaries,
+    private readonly known: KnownNames,
   ) {}
 
   @Post()
@@ -78,7 +80,7 @@ export class ConversationsController {
   @Needs('runs:read')
   @ApiOperation({ summary: 'One conversation' })
   async get(@CurrentCaller() caller: Caller, @Param('id') id: string) {
-    return conversationView(await this.store.getConversation(caller.tenant, id));
+    return conversationView(await this.known.conversation(caller, id));
   }
 
   @Delete(':id')
@@ -93,7 +95,7 @@ export class ConversationsController {
   @Needs('runs:read')
   @ApiOperation({ summary: 'Messages of a conversation, oldest first' })
   async messages(@CurrentCaller() caller: Caller, @Param('id') id: string, @Query() query: MessagesQuery) {
-    const conversation = await this.store.getConversation(caller.tenant, id);
+    const conversation = await this.known.conversation(caller, id);
     const items = await this.store.listItems(
       { tenant: caller.tenant, conversation: id },
       { afterSeq: query.after ?? 0, limit: query.limit ?? 100 },
@@ -110,7 +112,7 @@ export class ConversationsController {
   @Needs('runs:write')
   @ApiOperation({ summary: 'Let a summary stand for the beginning of a conversation' })
   async compact(@CurrentCaller() caller: Caller, @Param('id') id: string, @Body() body: CompactDto) {
-    await this.store.getConversation(caller.tenant, id);
+    await this.known.conversation(caller, id);
     const ref = { tenant: caller.tenant, conversation: id };
     const summary = body.summary ?? (await this.summaries.write(ref, body.up_to_seq, body.model));
     await this.store.compact({

@@ -1,12 +1,16 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { type Bus } from '@yardmaster/bus';
 import { Registry, Router, type TenantId, YardError } from '@yardmaster/contracts';
+import { type Conversation, ConversationStore } from '@yardmaster/conversation';
 import { BUS, PlatformConfigFile } from '@yardmaster/service-kit';
 import { nearestName } from '@yardmaster/tool-schema';
 import { ApiConfig } from '../config.js';
+import type { Caller } from '../http/request.js';
 
 /** How long the models of the providers are remembered. */
 const MODELS_FOR_MS = 5_000;
+/** Ids are long and say nothing: the last few are those that somebody may have meant. */
+const LISTED_CONVERSATIONS = 10;
 /** Most names that an error lists. */
 const LISTED = 50;
 
@@ -19,7 +23,23 @@ export class KnownNames {
     @Inject(BUS) private readonly bus: Bus,
     private readonly config: ApiConfig,
     private readonly platform: PlatformConfigFile,
+    private readonly store: ConversationStore,
   ) {}
+
+  /** A conversation of the caller's tenant. Throws NOT_FOUND that names it and the newest ones that the caller may see. */
+  async conversation({ tenant, roles }: Pick<Caller, 'tenant' | 'roles'>, id: string): Promise<Conversation> {
+    try {
+      return await this.store.getConversation(tenant, id);
+    } catch (error) {
+      if (!YardError.is(error) || error.class !== 'NOT_FOUND' || !roles.includes('runs:read')) throw error;
+      const { items } = await this.store.listConversations(tenant, { limit: LISTED_CONVERSATIONS });
+      const known = items.map((conversation) => conversation.id);
+      const listed = known.length > 0 ? `The newest ones: ${known.join(', ')}.` : 'There is none yet.';
+      throw new YardError('NOT_FOUND', error.code, `${error.message} ${listed}`, {
+        details: { unknown: [id.slice(0, 128)], known },
+      });
+    }
+  }
 
   /** Throws NOT_FOUND that names the unknown agent, model or tool and the known ones. */
   async check(

@@ -12,6 +12,7 @@ import { PageQuery } from '../http/page.query.js';
 import { type ApiRequest, type Caller, CurrentCaller } from '../http/request.js';
 import { Obeys } from '../http/rules.js';
 import { SSE_HEADERS, streamEvents } from './event-stream.js';
+import { KnownNames } from './known-names.js';
 import { RunFeeds } from './run-feeds.js';
 import { runView } from './run-view.js';
 import { RunsService } from './runs.service.js';
@@ -84,6 +85,7 @@ export class RunsController {
     private readonly feeds: RunFeeds,
     private readonly config: ApiConfig,
     private readonly keys: TenantKeys,
+    private readonly known: KnownNames,
   ) {}
 
   @Post()
@@ -119,7 +121,7 @@ export class RunsController {
   @ApiOperation({ summary: 'Runs, newest first' })
   @ApiResponse({ status: 200, schema: { $ref: '#/components/schemas/RunPage' } })
   async list(@CurrentCaller() caller: Caller, @Query() query: ListRunsQuery) {
-    if (query.conversation_id !== undefined) await this.store.getConversation(caller.tenant, query.conversation_id);
+    if (query.conversation_id !== undefined) await this.known.conversation(caller, query.conversation_id);
     const page = await this.store.listRuns(caller.tenant, {
       ...(query.conversation_id !== undefined && { conversation: query.conversation_id }),
       ...(query.state !== undefined && { state: query.state }),

@@ -30,7 +30,7 @@ export class RunsService {
    */
   async start(caller: Caller, request: StartRunDto, options: StartOptions = {}): Promise<RunRecord> {
     await this.known.check(caller.tenant, request);
-    if (request.conversation_id !== undefined) await this.store.getConversation(caller.tenant, request.conversation_id);
+    if (request.conversation_id !== undefined) await this.known.conversation(caller, request.conversation_id);
     let ids = { run: newId(), conversation: request.conversation_id ?? newId() };
     const key = options.idempotencyKey;
     if (key !== undefined) ids = await this.store.idempotency.claim(caller.tenant, key, hashOf(request), ids);

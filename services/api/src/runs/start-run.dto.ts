@@ -1,5 +1,5 @@
 import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
-import { type Limits, type StartRun } from '@yardmaster/contracts';
+import { type Limits, RENDER_STRATEGIES, type StartRun } from '@yardmaster/contracts';
 import {
   ArrayMaxSize,
   ArrayUnique,
@@ -17,6 +17,8 @@ import {
   Min,
 } from 'class-validator';
 import { type Fields, Nested, Obeys } from '../http/rules.js';
+
+const RENDER = ['auto', ...RENDER_STRATEGIES];
 
 const isText = (value: unknown, max: number): value is string =>
   typeof value === 'string' && value.trim() !== '' && value.length <= max;
@@ -143,9 +145,9 @@ export class StartRunDto implements Fields<StartRun, 'inputIsParts'> {
   @IsIn(['auto', 'native', 'xml'])
   tool_dispatcher: string | undefined;
 
-  @ApiPropertyOptional({ description: 'Strategy by which tool definitions reach the model.' })
+  @ApiPropertyOptional({ enum: RENDER, description: 'Strategy by which tool definitions reach the model.' })
   @IsOptional()
-  @Matches(/^[a-z_]{1,40}$/, { message: '$property must be the name of a render strategy' })
+  @IsIn(RENDER)
   render: string | undefined;
 
   @ApiPropertyOptional({ type: LimitsDto })

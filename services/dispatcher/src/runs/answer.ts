@@ -96,13 +96,15 @@ export function interpret(end: ChatEnd, context: AnswerContext): Reading {
     tool_calls: end.calls.map(({ id, name, arguments: text }) => ({ id, name, arguments: text })),
     textFromReasoning: end.marks?.textFromReasoning ?? false,
   };
+  const started = performance.now();
   const parsed = throughDispatcher(
     // Ids that we make for calls in text name the place in the conversation: another run of it begins at step 1 again,
     // and some APIs refuse a history in which an id comes twice.
     readerOf(end).parseResponse(answer, { tools: context.toolSet, turn: context.historySeq }),
     context.tools,
   );
-  return { ...outcomeOf(end, parsed, context), found: { errors: parsed.errors, notes: parsed.notes } };
+  const seconds = (performance.now() - started) / 1000;
+  return { ...outcomeOf(end, parsed, context), found: { errors: parsed.errors, notes: parsed.notes, seconds } };
 }
 
 function outcomeOf(end: ChatEnd, parsed: ParseResult, context: AnswerContext): Outcome {

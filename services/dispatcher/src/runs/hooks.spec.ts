@@ -25,8 +25,12 @@ it('what was wrong, repaired, thought or quoted in an answer is counted', async 
     served,
     read(`<think>${call('a')}</think>${call('a', ',')}${call('zz')}A sample: \`${call('a').trim()}\``),
   );
-  hook.on_answer(run, served, read(call('zz').repeat(18)));
+  hook.on_answer(run, served, { ...read(call('zz').repeat(18)), seconds: 0.003 });
   expect(await counts('parse_errors_total')).toEqual({ 'unknown_tool hermes m': 17, 'unlisted hermes m': 2 });
+  expect(await counts('malformed_answers_total')).toEqual({ 'unknown_tool hermes': 2 });
+  const exposed = await metrics.metrics();
+  expect(exposed).toContain('yardmaster_parse_seconds_bucket{le="0.0025",dialect="hermes"} 0');
+  expect(exposed).toContain('yardmaster_parse_seconds_bucket{le="0.005",dialect="hermes"} 1');
   expect(await counts('repairs_total')).toEqual({ trailing_comma: 1 });
   expect(await counts('calls_in_reasoning_total')).toEqual({ '': 1 });
   expect(await counts('quoted_calls_ignored_total')).toEqual({ '': 1 });

@@ -21,7 +21,10 @@ export interface Served {
 }
 
 /** What reading an answer came to beside text and calls. */
-export type Found = Pick<ParseResult, 'errors' | 'notes'>;
+export type Found = Pick<ParseResult, 'errors' | 'notes'> & {
+  /** How long reading took; absent where there was nothing of ours to read. */
+  seconds?: number;
+};
 
 /**
  * Looks on while a run goes its way. A hook can neither change nor break the run: what it throws, or rejects with, is
@@ -82,6 +85,8 @@ export class MetricsHook implements RunHook {
   private readonly repairs: Counter;
   private readonly inReasoning: Counter;
   private readonly quoted: Counter;
+  private readonly parse: Histogram;
+  private readonly rounds: Counter;
 
   constructor(@Inject(HEALTH) { metrics }: Health) {
     this.steps = new Counter({
@@ -125,13 +130,29 @@ export class MetricsHook implements RunHook {
       help: 'Calls in fences and inline code beside other text: samples, which are never run.',
       registers: [metrics],
     });
+    this.parse = new Histogram({
+      name: 'yardmaster_parse_seconds',
+      help: 'Reading one answer: its text, its calls, and the check of their arguments.',
+      labelNames: ['dialect'],
+      // A 4 KB answer takes a tenth of a millisecond; a megabyte a few; what takes a second is a fault of ours.
+      buckets: [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2],
+      registers: [metrics],
+    });
+    this.rounds = new Counter({
+      name: 'yardmaster_malformed_answers_total',
+      help: 'Answers with at least one call that could not be run, by the kind of the first.',
+      labelNames: ['kind', 'dialect'],
+      registers: [metrics],
+    });
   }
 
   on_step(_run: HookedRun, { dialect }: Served): void {
     this.steps.inc({ dialect });
   }
 
-  on_answer(_run: HookedRun, { dialect, model }: Served, { errors, notes }: Found): void {
+  on_answer(_run: HookedRun, { dialect, model }: Served, { errors, notes, seconds }: Found): void {
+    if (seconds !== undefined) this.parse.observe({ dialect }, seconds);
+    if (errors[0] !== undefined) this.rounds.inc({ kind: errors[0].kind, dialect });
     for (const { kind } of errors) this.errors.inc({ kind, dialect, model });
     if (notes.errorsDropped > 0) this.errors.inc({ kind: 'unlisted', dialect, model }, notes.errorsDropped);
     for (const [rule, count] of Object.entries(notes.repairs)) this.repairs.inc({ rule }, count);

@@ -16,7 +16,7 @@ if (import.meta.url.endsWith('.ts')) {
 const { work } = (await import('./work.js')) as { work: typeof Work };
 
 const port = parentPort!;
-let asked: { resolve: (vectors: number[][]) => void; reject: (error: Error) => void } | undefined;
+let asked: { resolve: (vectors: number[][] | undefined) => void; reject: (error: Error) => void } | undefined;
 
 port.on('message', (message: ToThread) => {
   if ('vectors' in message) asked?.resolve(message.vectors);

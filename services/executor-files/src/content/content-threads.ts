@@ -16,7 +16,7 @@ export interface OnBehalf {
   /** Ends the work early, with the signal's reason. */
   signal: AbortSignal;
   /** Vectors of texts, for edits. */
-  embed?: ((texts: string[]) => Promise<number[][]>) | undefined;
+  embed?: ((texts: string[]) => Promise<number[][] | undefined>) | undefined;
 }
 
 interface Job extends OnBehalf {

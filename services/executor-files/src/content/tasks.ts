@@ -73,7 +73,7 @@ export type EditOutcome = { bytes: Uint8Array | undefined } & (
 /** What a thread is sent: a task, or the answer to what it asked while it worked on one. */
 export type ToThread =
   | { id: number; name: keyof Tasks; give: unknown; mayEmbed: boolean }
-  | { id: number; vectors: number[][] }
+  | { id: number; vectors: number[][] | undefined }
   | { id: number; failed: string };
 
 /** What a thread sends: its result, a refusal, a failure, or texts to be embedded. */

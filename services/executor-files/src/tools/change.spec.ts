@@ -178,6 +178,31 @@ describe('file_edit and file_multi_edit', () => {
     expect(readdirSync(files.home).sort()).toEqual(['binary', 'latin', 'twice.txt']);
   });
 
+  it('with the syntax gate an approximate edit that breaks the file is refused, and leaves it as it was', async () => {
+    const source =
+      'export function total(items: Item[]): number {\n  let sum = 0;\n  for (const item of items) sum += item.price;\n  return sum;\n}\n';
+    const old = '  let sum = 0;\n  for (const item of itmes) sum += item.price;\n  return sum;';
+    const args = { path: 'a.ts', old_string: old, new_string: old.replace('= 0', '= (0') };
+    const gated = makeFixture({ syntaxGate: true });
+    try {
+      for (const one of [files, gated]) writeFileSync(join(one.home, 'a.ts'), source);
+      const refused = await gated.call('file_edit', args);
+      expect(refused).toMatchObject({
+        ok: false,
+        reason: 'below_confidence',
+        verdict: { candidates: [{ startLine: 2, endLine: 4 }] },
+      });
+      expect(refused.output).toMatch(/would leave the file with \d+ syntax errors instead of 0/);
+      expect(readFileSync(join(gated.home, 'a.ts'), 'utf8')).toBe(source);
+      // One that is sound passes, and so does the broken one where nobody asked for the gate.
+      const sound = { ...args, new_string: old.replace('= 0', '= 1') };
+      expect((await gated.call('file_edit', sound)).verdict).toMatchObject({ status: 'applied' });
+      expect((await files.call('file_edit', args)).verdict).toMatchObject({ status: 'applied' });
+    } finally {
+      await gated.close();
+    }
+  });
+
   it('the embedding pass says that it was skipped', async () => {
     put('a.ts', 'const total = price * amount;\n');
     const told = await files.call('file_edit', { path: 'a.ts', old_string: 'completely other words', new_string: 'x' });

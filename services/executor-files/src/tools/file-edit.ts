@@ -106,7 +106,13 @@ function apply(
     maxBytes,
     maxDiffUnits: MAX_DIFF_UNITS,
   };
-  return services.content.run('edit', task, { ...context, embed: services.embed });
+  const { tenant, signal } = context;
+  const { embed } = services;
+  return services.content.run('edit', task, {
+    tenant,
+    signal,
+    ...(embed === undefined ? {} : { embed: (texts) => embed(texts, context) }),
+  });
 }
 
 const isBlank = (text: string) => text.trim() === '';

@@ -9,7 +9,7 @@ import { Pipeline } from './pipeline.js';
 import { Cgroups } from './sandbox/cgroups.js';
 import { BwrapLauncher, type Launcher } from './sandbox/launcher.js';
 import { PodLauncher } from './sandbox/pod-launcher.js';
-import { isAlive } from './sandbox/process-tree.js';
+import { isAlive } from '@yardmaster/guard';
 import { DOWNGRADABLE, selfTest } from './self-test.js';
 import { RunnerServer } from './server.js';
 import { Jobs } from './track/jobs.js';

@@ -9,7 +9,7 @@ import { type RunnerConfig } from './config.js';
 import { type Cgroups } from './sandbox/cgroups.js';
 import { type Launcher } from './sandbox/launcher.js';
 import { strangers } from './sandbox/pod-launcher.js';
-import { isAlive } from './sandbox/process-tree.js';
+import { isAlive } from '@yardmaster/guard';
 import { type Outcome, runSandboxed } from './sandbox/run-sandboxed.js';
 import { clampLimits, type Validated } from './validate.js';
 

@@ -1,28 +1,49 @@
-import { create } from '@bufbuild/protobuf';
+import type { MessageInitShape } from '@bufbuild/protobuf';
 import { Inject, Injectable, type OnApplicationBootstrap, type OnModuleDestroy } from '@nestjs/common';
-import type { Tool as McpTool } from '@modelcontextprotocol/client';
-import { type Bus } from '@yardmaster/bus';
-import { type Effect, type Tool, ToolSchema, YardError } from '@yardmaster/contracts';
+import { type Bus, type KvSnapshot } from '@yardmaster/bus';
+import {
+  BUCKETS,
+  type Effect,
+  isMcpServerId,
+  MCP_KIND,
+  type McpServerSchema,
+  type McpServersResponseSchema,
+  type TenantId,
+  YardError,
+} from '@yardmaster/contracts';
 import { serveTools, type Tool as ServedTool, type ToolServer } from '@yardmaster/executor-kit';
-import { BUS, LOGGER, type Logger, type McpServerConfig, PlatformConfigFile } from '@yardmaster/service-kit';
-import { exposedName, isServerId } from '@yardmaster/tool-render';
-import { RegistryConfig } from '../config.js';
+import { BUS, LOGGER, type Logger, PlatformConfigFile } from '@yardmaster/service-kit';
+import { environment, RegistryConfig } from '../config.js';
 import { ToolCatalogue } from '../tools/tool-catalogue.js';
-import { problemsOf } from '../tools/tool-rules.js';
-import { McpConnection } from './mcp-connection.js';
+import { callTool } from './mcp-call.js';
+import { McpCredentials } from './mcp-credentials.js';
+import { type McpDefinition, platformServer, tenantServer } from './mcp-definition.js';
+import { McpFollower } from './mcp-follower.js';
+import { type LinkEnvironment, McpLink } from './mcp-link.js';
+import { SandboxProbe } from './stdio-sandbox.js';
 
-export const MCP_KIND = 'mcp';
-const DEFAULT_TIMEOUT_S = 60;
-const MOST_DESCRIPTION = 10_000;
+const LOOK_MS = 5_000;
 
 /**
- * The MCP servers of the configuration as tools that every tenant sees: each definition passes the gate by itself, and a
- * bad one is left out without harm to the others. Calls come over the queue of the kind `mcp`, like those of executors.
+ * MCP servers as a back end: those of the configuration, and those that tenants add. Each is followed (its tools are
+ * registered), and calls come over the queue of the kind `mcp`, like those of executors. Every tenant has sessions of
+ * its own with its own credential.
  */
 @Injectable()
 export class McpService implements OnApplicationBootstrap, OnModuleDestroy {
-  private readonly connections = new Map<string, McpConnection>();
+  private definitions: ReadonlyMap<string, McpDefinition> = new Map();
+  /** By server and tenant (or nobody). */
+  private readonly followers = new Map<string, McpFollower>();
+  private readonly sessions = new Map<string, McpLink>();
+  private tenants: KvSnapshot<McpDefinition | undefined> | undefined;
   private server: ToolServer | undefined;
+  private timer: NodeJS.Timeout | undefined;
+  private reconciling: Promise<void> = Promise.resolve();
+  private readonly credentials: McpCredentials;
+  private readonly links: LinkEnvironment;
+  private stopping = false;
+  /** Tenants (or nobody) and servers whose tools this process has registered; undefined until it has begun. */
+  private everFollowed: ReadonlySet<string> | undefined;
 
   constructor(
     @Inject(BUS) private readonly bus: Bus,
@@ -30,27 +51,25 @@ export class McpService implements OnApplicationBootstrap, OnModuleDestroy {
     private readonly catalogue: ToolCatalogue,
     private readonly config: RegistryConfig,
     private readonly platform: PlatformConfigFile,
-  ) {}
+  ) {
+    this.credentials = new McpCredentials(config.mcpCredentials, environment());
+    this.links = {
+      credentials: this.credentials,
+      bwrap: config.bwrap,
+      sandbox: config.mcpSandbox,
+      probe: new SandboxProbe(config.bwrap),
+      egress: () => ({ allow: this.platform.current.mcpEgress }),
+    };
+  }
 
   async onApplicationBootstrap(): Promise<void> {
-    const servers = Object.entries(this.platform.current.mcpServers);
-    for (const tool of this.catalogue.ofServers())
-      if (!(tool.server in this.platform.current.mcpServers)) await this.catalogue.deleteShared(tool.name);
-    if (servers.length === 0) return;
-    for (const [id, config] of servers) {
-      if (!isServerId(id)) {
-        this.log.warn({ server: id }, 'this cannot be the id of an MCP server: letters, digits and -, at most 20');
-        continue;
-      }
-      const connection = new McpConnection(
-        id,
-        config,
-        { onTools: (tools) => this.register(id, config, tools) },
-        this.log,
-      );
-      this.connections.set(id, connection);
-      connection.start();
-    }
+    this.tenants = await this.bus.watch(BUCKETS.tenants, tenantServer);
+    this.tenants.onChange(() => this.reconcile());
+    this.platform.onChange(() => this.reconcile());
+    await this.reconcile();
+    // Credentials come and go as files, and sessions end when nobody uses them.
+    this.timer = setInterval(() => this.look(), LOOK_MS);
+    this.timer.unref();
     this.server = await serveTools(
       {
         kind: MCP_KIND,
@@ -58,84 +77,182 @@ export class McpService implements OnApplicationBootstrap, OnModuleDestroy {
         slots: this.config.mcpSlots,
         ackWaitMs: this.config.mcpAckWaitMs,
         log: this.log,
-        find: (name) => this.served(name),
+        find: (name, tenant) => this.served(name, tenant),
       },
       [],
     );
   }
 
   async onModuleDestroy(): Promise<void> {
+    this.stopping = true;
+    clearInterval(this.timer);
+    this.tenants?.stop();
     await this.server?.stop();
-    await Promise.all([...this.connections.values()].map((connection) => connection.stop()));
+    await this.reconciling;
+    await Promise.all([
+      ...[...this.followers.values()].map((follower) => follower.stop()),
+      ...[...this.sessions.values()].map((link) => link.close()),
+    ]);
   }
 
-  /** The tool of a call, as the catalogue has it now. */
-  private served(name: string): ServedTool | undefined {
-    const tool = this.catalogue.shared(name);
-    const connection = tool?.kind === MCP_KIND ? this.connections.get(tool.server) : undefined;
-    if (tool === undefined || connection === undefined) return undefined;
+  /** The servers that a tenant has or sees, and how they are. Throws NOT_FOUND for one that it does not see. */
+  async list(tenant: TenantId, id: string, test: boolean): Promise<MessageInitShape<typeof McpServersResponseSchema>> {
+    const seen = [...this.definitions.values()].filter(
+      ({ owner, id: own }) => (owner === undefined || owner === tenant) && (id === '' || own === id),
+    );
+    if (id !== '' && seen.length === 0)
+      throw new YardError('NOT_FOUND', 'YM-MCP-UNKNOWN', `There is no MCP server "${id.slice(0, 40)}".`);
+    if (test) await Promise.all(seen.map((definition) => this.followerFor(definition, tenant)?.test()));
     return {
-      name,
-      description: tool.description,
-      effect: tool.effect as Effect,
-      timeoutMs: tool.timeoutMs,
-      input: {},
-      run: (args, { signal, timeoutMs }) => connection.call(tool.serverTool, args, signal, timeoutMs),
+      servers: seen.map((definition) => this.view(definition, tenant)).sort((a, b) => (a.id! < b.id! ? -1 : 1)),
     };
   }
 
-  private async register(id: string, config: McpServerConfig, listed: readonly McpTool[]): Promise<void> {
-    const kept = new Set<string>();
-    const refused: Record<string, string> = {};
-    for (const mcpTool of listed) {
-      const tool = definitionOf(id, config, mcpTool);
-      const problems = await problemsOf(tool, new Map());
-      if (problems.length > 0 || kept.has(tool.name)) {
-        refused[mcpTool.name.slice(0, 100)] = problems[0]?.message ?? 'listed twice';
-        // The definition was fine when it was registered, and the machine may only be busy now.
-        if (problems.every(({ message }) => message.includes('takes more than'))) kept.add(tool.name);
-        continue;
-      }
-      kept.add(tool.name);
-      await this.catalogue.putShared(tool).catch((error: unknown) => {
-        // Another replica has just written the same.
-        if (!YardError.is(error) || error.class !== 'CONFLICT') throw error;
-      });
+  private view(definition: McpDefinition, tenant: TenantId): MessageInitShape<typeof McpServerSchema> {
+    const follower = this.followerFor(definition, tenant);
+    const credential = this.credentials.kindFor(definition, tenant);
+    const { transport } = definition;
+    const missing = credential === 'missing' ? this.problem(definition, tenant) : undefined;
+    const found = follower?.state;
+    return {
+      id: definition.id,
+      shared: definition.owner === undefined,
+      transport: transport.kind,
+      url: definition.owner !== undefined && transport.kind === 'http' ? transport.url : '',
+      category: definition.category,
+      timeoutMs: definition.timeoutMs,
+      trusted: definition.trusted,
+      credential,
+      tools: found?.tools ?? [],
+      quarantined: found?.quarantined ?? {},
+      listedAtMs: BigInt(found?.listedAtMs ?? 0),
+      protocol: found?.protocol ?? '',
+      serverVersion: found?.serverVersion ?? '',
+      ...(missing === undefined
+        ? { state: found?.state ?? 'connecting', problem: found?.problem ?? '', code: found?.code ?? '' }
+        : { state: 'no_credential', problem: missing.message, code: missing.code }),
+    };
+  }
+
+  private problem(definition: McpDefinition, tenant: TenantId): YardError | undefined {
+    try {
+      this.credentials.for(definition, tenant);
+      return undefined;
+    } catch (error) {
+      if (YardError.is(error)) return error;
+      throw error;
     }
-    for (const known of this.catalogue.ofServers())
-      if (known.server === id && !kept.has(known.name)) await this.catalogue.deleteShared(known.name);
-    this.log.info({ server: id, tools: kept.size, refused }, 'the tools of an MCP server are registered');
+  }
+
+  private followerFor(definition: McpDefinition, tenant: TenantId): McpFollower | undefined {
+    return this.followers.get(linkKey(definition, this.credentials.listsPerTenant(definition) ? tenant : undefined));
+  }
+
+  /** The tool of a call, as the catalogue has it now, run in a session of the tenant that calls. */
+  private served(name: string, tenant: TenantId): ServedTool | undefined {
+    const tool = this.catalogue.find(tenant, name);
+    if (tool === undefined || tool.kind !== MCP_KIND || tool.server === '') return undefined;
+    const own = tool.tenant === '' ? undefined : this.definitions.get(`${tenant}/${tool.server}`);
+    const definition = own ?? this.definitions.get(tool.server);
+    if (definition === undefined) return undefined;
+    const effect = tool.effect as Effect;
+    return {
+      name,
+      description: tool.description,
+      effect,
+      timeoutMs: tool.timeoutMs,
+      input: {},
+      run: (args, { signal, timeoutMs, call }) =>
+        callTool(this.session(definition, tenant), {
+          tool: tool.serverTool,
+          args,
+          outputSchemaJson: tool.outputSchemaJson,
+          signal,
+          timeoutMs,
+          mayRepeat: effect !== 'unsafe' && call.effect !== 'unsafe',
+        }),
+    };
+  }
+
+  /** The tenant's session with a server: the one that lists its tools where those are the tenant's own. */
+  private session(definition: McpDefinition, tenant: TenantId): McpLink {
+    const key = linkKey(definition, tenant);
+    const follower = this.followers.get(key);
+    if (follower !== undefined) return follower.link;
+    const known = this.sessions.get(key);
+    if (known !== undefined) return known;
+    const link = new McpLink(definition, tenant, this.links);
+    this.sessions.set(key, link);
+    return link;
+  }
+
+  private reconcile(): Promise<void> {
+    return (this.reconciling = this.reconciling
+      .then(() => this.apply())
+      .catch((error: unknown) => this.log.error({ err: error }, 'MCP servers cannot be brought up to date')));
+  }
+
+  private async apply(): Promise<void> {
+    if (this.stopping) return;
+    this.definitions = this.wanted();
+    const followed = new Map<string, { definition: McpDefinition; tenant: TenantId | undefined }>();
+    for (const definition of this.definitions.values())
+      for (const tenant of this.listers(definition)) followed.set(linkKey(definition, tenant), { definition, tenant });
+
+    for (const [key, follower] of this.followers) {
+      if (followed.get(key)?.definition.fingerprint === follower.link.definition.fingerprint) continue;
+      this.followers.delete(key);
+      await follower.stop();
+    }
+    for (const [key, link] of this.sessions) {
+      if (this.definitions.get(link.definition.key)?.fingerprint === link.definition.fingerprint && !followed.has(key))
+        continue;
+      this.sessions.delete(key);
+      await link.close();
+    }
+    const wanted = new Set([...followed.values()].map(({ definition: { id }, tenant }) => `${tenant ?? ''} ${id}`));
+    // Tools of servers that are gone: at the start all such, later those that were followed here. Another replica may
+    // have read a newer configuration already, and what it has registered stays.
+    const gone = (owner: string) => !wanted.has(owner) && (this.everFollowed?.has(owner) ?? true);
+    for (const tool of this.catalogue.ofAllServers())
+      if (gone(`${tool.tenant} ${tool.server}`))
+        await this.catalogue.deleteOfServer(tool.tenant === '' ? undefined : (tool.tenant as TenantId), tool.name);
+    this.everFollowed = new Set([...(this.everFollowed ?? []), ...wanted]);
+    for (const [key, { definition, tenant }] of followed)
+      if (!this.followers.has(key)) {
+        const link = new McpLink(definition, tenant, this.links);
+        this.followers.set(key, new McpFollower(link, this.catalogue, this.config.mcpRelistMs, this.log));
+      }
+  }
+
+  /** For whom a server's tools are listed: for everybody (nobody's name), or for each tenant by itself. */
+  private listers(definition: McpDefinition): (TenantId | undefined)[] {
+    if (definition.owner !== undefined) return [definition.owner];
+    return this.credentials.listsPerTenant(definition) ? this.credentials.tenantsOf(definition) : [undefined];
+  }
+
+  private wanted(): Map<string, McpDefinition> {
+    const found = new Map<string, McpDefinition>();
+    for (const [id, config] of Object.entries(this.platform.current.mcpServers)) {
+      if (isMcpServerId(id)) found.set(id, platformServer(id, config));
+      else this.log.warn({ server: id }, 'this cannot be the id of an MCP server: letters, digits and -, at most 20');
+    }
+    for (const definition of this.tenants?.current.values() ?? [])
+      if (definition !== undefined) found.set(definition.key, definition);
+    return found;
+  }
+
+  private look(): void {
+    for (const [key, link] of this.sessions) {
+      if (link.busy > 0 || Date.now() - link.lastUsed < this.config.mcpIdleMs) continue;
+      this.sessions.delete(key);
+      void link.close();
+    }
+    const perTenant = [...this.definitions.values()].some(
+      ({ owner, credentials }) => owner === undefined && credentials.kind === 'named',
+    );
+    if (perTenant) void this.reconcile();
   }
 }
 
-/** What a server says of a tool counts only where the operator trusts it: then it may run again, or be called harmless. */
-function definitionOf(id: string, config: McpServerConfig, tool: McpTool): Tool {
-  const { readOnlyHint, destructiveHint, idempotentHint, openWorldHint } = tool.annotations ?? {};
-  const trusted = config.trusted ?? false;
-  const annotations = Object.fromEntries(
-    Object.entries({
-      readOnly: readOnlyHint,
-      // What only reads destroys nothing, whatever the default of the hint.
-      destructive: readOnlyHint === true ? undefined : destructiveHint,
-      idempotent: idempotentHint,
-      openWorld: openWorldHint,
-    }).filter(([, flag]) => typeof flag === 'boolean'),
-  );
-  const effect: Effect = !trusted ? 'unsafe' : readOnlyHint ? 'read' : idempotentHint ? 'idempotent' : 'unsafe';
-  const description = (tool.description ?? tool.title ?? '').trim();
-  return create(ToolSchema, {
-    name: exposedName(id, tool.name),
-    description: (description === '' ? `The tool ${tool.name} of ${id}.` : description).slice(0, MOST_DESCRIPTION),
-    parametersJson: JSON.stringify(tool.inputSchema),
-    kind: MCP_KIND,
-    effect,
-    category: config.category ?? (config.url === undefined ? 'execute' : 'network'),
-    timeoutMs: (config.timeout_s ?? DEFAULT_TIMEOUT_S) * 1000,
-    state: 'active',
-    server: id,
-    serverTool: tool.name,
-    annotationsJson: Object.keys(annotations).length === 0 ? '' : JSON.stringify(annotations),
-    annotationsTrusted: trusted,
-    outputSchemaJson: tool.outputSchema === undefined ? '' : JSON.stringify(tool.outputSchema),
-  });
-}
+const linkKey = ({ key }: McpDefinition, tenant: TenantId | undefined) => `${key} ${tenant ?? '_'}`;

@@ -1,6 +1,6 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
-import { type Bus, type KvSnapshot } from '@yardmaster/bus';
+import { type Bus, Encoded, type KvSnapshot } from '@yardmaster/bus';
 import { BUCKETS, BUILT_IN_TOOLS, type TenantId, type Tool, ToolSchema, YardError } from '@yardmaster/contracts';
 import { BUS } from '@yardmaster/service-kit';
 import { catalogueOf, ToolSearch, viewOf } from '@yardmaster/tool-render';
@@ -15,6 +15,8 @@ interface View {
   tools: ReadonlyMap<string, Tool>;
   byAlias: ReadonlyMap<string, Tool>;
   index: ToolSearch | undefined;
+  /** Tools as they are answered, by the name that was asked for. */
+  encoded: Map<string, Encoded<typeof ToolSchema>>;
 }
 
 /** Views of tenants that are kept at a time. */
@@ -73,6 +75,16 @@ export class ToolCatalogue implements OnModuleInit {
     );
   }
 
+  /** The answer to a look-up of `name`, made once for each state of the catalogue; `find` says which tool that is. */
+  encoded(tenant: TenantId, name: string, find: () => Tool): Encoded<typeof ToolSchema> {
+    const { encoded } = this.view(tenant);
+    const known = encoded.get(name);
+    if (known !== undefined) return known;
+    const answer = Encoded.of(ToolSchema, find());
+    encoded.set(name, answer);
+    return answer;
+  }
+
   /** The search over what is active; built when it is first asked for after a change. */
   index(tenant: TenantId): ToolSearch {
     const view = this.view(tenant);
@@ -99,7 +111,7 @@ export class ToolCatalogue implements OnModuleInit {
     }
     const byAlias = new Map<string, Tool>();
     for (const tool of tools.values()) for (const alias of tool.aliases) byAlias.set(alias, tool);
-    const view: View = { revision, tools, byAlias, index: undefined };
+    const view: View = { revision, tools, byAlias, index: undefined, encoded: new Map() };
     if (this.views.size >= VIEWS_KEPT) this.views.clear();
     this.views.set(tenant, view);
     return view;
@@ -115,11 +127,20 @@ export class ToolCatalogue implements OnModuleInit {
       ...tool,
       // A tenant cannot vouch for what a tool says about itself: its annotations only ever raise the level of approval.
       annotationsTrusted: false,
+      // What belongs to an MCP server is registered by whoever follows that server, and by nobody else.
+      server: '',
+      serverTool: '',
       tenant,
       state: tool.state || 'active',
       version: (before?.version ?? 0) + 1,
     });
     next.hash = toolHash(next);
+    if (before !== undefined && before.server !== '')
+      throw new YardError(
+        'CONFLICT',
+        'YM-MCP-TOOL',
+        `"${tool.name}" belongs to the MCP server "${before.server}", which says what it is. Choose another name.`,
+      );
     if (before !== undefined && sameDefinition(before, next)) return before;
     const bytes = toBinary(ToolSchema, next);
     if (existing === undefined) await kv.create(key, bytes);
@@ -127,31 +148,45 @@ export class ToolCatalogue implements OnModuleInit {
     return next;
   }
 
-  /** The shared tool of exactly this name. */
-  shared(name: string): Tool | undefined {
-    return this.snapshot.current.get(`${SHARED}.${name}`);
+  /** Everybody's tools that belong to MCP servers. */
+  ofAllServers(): Tool[] {
+    return [...this.snapshot.current.values()].filter((tool) => tool.server !== '');
   }
 
-  /** Shared tools that belong to MCP servers. */
-  ofServers(): Tool[] {
-    return [...this.snapshot.current.values()].filter((tool) => tool.tenant === '' && tool.server !== '');
+  /** The tools of one MCP server, those of a tenant or (`undefined`) those that every tenant sees. */
+  ofServer(scope: TenantId | undefined, server: string): Tool[] {
+    return this.ofAllServers().filter((tool) => tool.tenant === (scope ?? '') && tool.server === server);
   }
 
-  /** Stores a tool that every tenant sees; writes nothing when it is the same. Concurrent writers: one CONFLICTs. */
-  async putShared(tool: Tool): Promise<void> {
+  /** The tenant's own tool of this name, unless it belongs to an MCP server. */
+  ownWithoutServer(tenant: TenantId, name: string): Tool | undefined {
+    const tool = this.snapshot.current.get(`${tenant}.${name}`);
+    return tool?.server === '' ? tool : undefined;
+  }
+
+  /**
+   * Stores a tool of an MCP server, for a tenant or for all; writes nothing when it is the same. Concurrent writers: one
+   * CONFLICTs.
+   */
+  async putOfServer(scope: TenantId | undefined, tool: Tool): Promise<void> {
     const kv = this.bus.kv(BUCKETS.tools);
-    const key = `${SHARED}.${tool.name}`;
+    const key = `${scope ?? SHARED}.${tool.name}`;
     const existing = await kv.get(key);
     const before = existing === undefined ? undefined : fromBinary(ToolSchema, existing.value);
-    const next = create(ToolSchema, { ...tool, tenant: '', version: (before?.version ?? 0) + 1, hash: toolHash(tool) });
+    const next = create(ToolSchema, {
+      ...tool,
+      tenant: scope ?? '',
+      version: (before?.version ?? 0) + 1,
+      hash: toolHash(tool),
+    });
     if (before !== undefined && sameDefinition(before, next)) return;
     const bytes = toBinary(ToolSchema, next);
     if (existing === undefined) await kv.create(key, bytes);
     else await kv.update(key, bytes, existing.revision);
   }
 
-  async deleteShared(name: string): Promise<void> {
-    await this.bus.kv(BUCKETS.tools).delete(`${SHARED}.${name}`);
+  async deleteOfServer(scope: TenantId | undefined, name: string): Promise<void> {
+    await this.bus.kv(BUCKETS.tools).delete(`${scope ?? SHARED}.${name}`);
   }
 
   /** Removes a tenant's own tool. Throws NOT_FOUND when it has none of that name (shared tools cannot be removed by a tenant). */
@@ -159,7 +194,8 @@ export class ToolCatalogue implements OnModuleInit {
     const kv = this.bus.kv(BUCKETS.tools);
     const key = `${tenant}.${name}`;
     // Only names that can be registered are keys; the snapshot may lag, so it is the bucket that is asked.
-    if (!/^[\w-]+$/.test(name) || (await kv.get(key)) === undefined)
+    const existing = /^[\w-]+$/.test(name) ? await kv.get(key) : undefined;
+    if (existing === undefined)
       throw new YardError(
         'NOT_FOUND',
         'YM-TOOL-UNKNOWN',
@@ -167,6 +203,13 @@ export class ToolCatalogue implements OnModuleInit {
         {
           details: { name: name.slice(0, 128) },
         },
+      );
+    const { server } = fromBinary(ToolSchema, existing.value);
+    if (server !== '')
+      throw new YardError(
+        'CONFLICT',
+        'YM-MCP-TOOL',
+        `"${name}" belongs to the MCP server "${server}" and goes with it. To keep it from models, deny it in the tenant's approvals.`,
       );
     await kv.delete(key);
   }

@@ -5,7 +5,6 @@ import { Serves } from '@yardmaster/bus/nest';
 import {
   type DeleteToolRequest,
   type EmptySchema,
-  type GetToolRequest,
   type ListToolsRequest,
   type ListToolsResponseSchema,
   type PutToolRequest,
@@ -27,11 +26,6 @@ export class ToolsController {
   @Serves(Registry.list)
   list(request: ListToolsRequest, { tenant }: ServeContext): MessageInitShape<typeof ListToolsResponseSchema> {
     return this.tools.list(tenant, request.cursor, request.limit);
-  }
-
-  @Serves(Registry.get)
-  get(request: GetToolRequest, { tenant }: ServeContext): Tool {
-    return this.tools.get(tenant, request.name);
   }
 
   @Serves(Registry.put)

@@ -2,6 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 import { Injectable } from '@nestjs/common';
 import {
   type ListToolsResponseSchema,
+  MCP_KIND,
   type ResolveResponseSchema,
   type SearchToolsResponseSchema,
   type TenantId,
@@ -43,6 +44,8 @@ export class ToolsService {
   async put(tenant: TenantId, tool: Tool | undefined): Promise<Tool> {
     if (tool === undefined) throw new YardError('INVALID', 'YM-TOOL-INVALID', 'The request has no tool.');
     const problems = await problemsOf(tool, this.catalogue.visible(tenant));
+    if (tool.kind === MCP_KIND)
+      problems.push({ code: 'bad_field', message: 'kind: "mcp" is for tools of MCP servers (/v1/mcp-servers)' });
     if (problems.length > 0)
       throw new YardError(
         'INVALID',

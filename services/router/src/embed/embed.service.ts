@@ -26,8 +26,15 @@ export class EmbedService {
     context: Pick<ServeContext, 'tenant' | 'deadlineMs' | 'signal'>,
   ): Promise<MessageInitShape<typeof EmbedResponseSchema>> {
     await this.accounting.admit(context.tenant);
+    const model = request.model || this.directory.embeddingModel;
+    if (model === undefined)
+      throw new YardError(
+        'INVALID',
+        'YM-LLM-NO-EMBEDDINGS',
+        'No model for embeddings is named or configured: see routing.embedding_model.',
+      );
     const planned = this.directory.plan({
-      model: request.model,
+      model,
       providers: request.providers,
       modelFallbacks: {},
       toolDispatcher: 'auto',
@@ -36,8 +43,8 @@ export class EmbedService {
       needsEmbeddings: true,
     });
     // Vectors of two models cannot be compared, so another model never stands in.
-    const pairs = planned.usable.filter(({ model }) => model === planned.candidates[0]?.model);
-    if (pairs.length === 0) throw this.directory.nothingUsable(planned.candidates, request.model);
+    const pairs = planned.usable.filter((pair) => pair.model === model);
+    if (pairs.length === 0) throw this.directory.nothingUsable(planned.candidates, model);
     const candidates = balanceCandidates(
       pairs.map((pair) => toEmbedder(pair, this.directory.routing)),
       this.directory.balancing,
@@ -70,7 +77,9 @@ export class EmbedService {
       {
         id: request.requestId,
         deadlineAt: Date.now() + context.deadlineMs,
-        render: () => ({ input: { messages: [], inputs: request.inputs }, turnsCut: 0 }),
+        // A text cannot be cut: its vector would be that of another text.
+        render: (_, wish) =>
+          wish === undefined ? { input: { messages: [], inputs: request.inputs }, turnsCut: 0 } : null,
         signal: context.signal,
         restartAfterCommit: true,
       },

@@ -81,7 +81,7 @@ export async function* runAttempt(
   if (plan.signal.aborted) stop.abort();
 
   let response: TransportResponse | undefined;
-  const stream = new WireStream(plan.family, readOptions(candidate));
+  const stream = new WireStream(plan.family, readOptions(plan));
   let settled = false;
   const firstTokenMs = (): number | undefined =>
     dog.firstTokenAt === undefined ? undefined : dog.firstTokenAt - dog.startedAt;
@@ -194,8 +194,9 @@ function requestInput(plan: AttemptPlan): ChatRequestInput {
   return input;
 }
 
-function readOptions(candidate: Candidate): ReadOptions {
+function readOptions({ candidate, maxTokens }: AttemptPlan): ReadOptions {
   return {
+    ...(maxTokens === undefined ? {} : { maxTokens }),
     provider: candidate.kind,
     reasoningFallback: candidate.reasoningFallback,
     inlineThink: splitsThink(candidate),

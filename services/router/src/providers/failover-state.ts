@@ -52,16 +52,10 @@ export class FailoverState implements OnApplicationBootstrap, OnApplicationShutd
       buckets: [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120],
       registers: [health.metrics],
     });
-    const promptTokens = new Counter({
-      name: 'yardmaster_llm_prompt_tokens_total',
-      help: 'Tokens of prompts, as providers counted them.',
-      labelNames: ['provider', 'model'],
-      registers: [health.metrics],
-    });
-    const cachedTokens = new Counter({
-      name: 'yardmaster_llm_cached_tokens_total',
-      help: 'Tokens of prompts that a provider had from before; beside the tokens of prompts, how warm its caches are.',
-      labelNames: ['provider', 'model'],
+    const tokens = new Counter({
+      name: 'yardmaster_llm_tokens_total',
+      help: 'Tokens as providers count them, of all attempts; cached ones are a part of the prompt.',
+      labelNames: ['provider', 'model', 'kind'],
       registers: [health.metrics],
     });
     this.egress = new Egress(config.connections);
@@ -88,9 +82,8 @@ export class FailoverState implements OnApplicationBootstrap, OnApplicationShutd
       onAttempt: (record: AttemptRecord) => {
         attempts.inc({ provider: record.provider, model: record.model, outcome: record.outcome });
         duration.observe({ provider: record.provider, model: record.model }, record.durationMs / 1000);
-        if (record.usage === null) return;
-        promptTokens.inc({ provider: record.provider, model: record.model }, record.usage.prompt_tokens);
-        cachedTokens.inc({ provider: record.provider, model: record.model }, record.usage.cached_tokens ?? 0);
+        for (const [kind, amount] of Object.entries(tokensOf(record)))
+          if (amount > 0) tokens.inc({ provider: record.provider, model: record.model, kind }, amount);
       },
       onProviderText: (record, text) =>
         log.warn(
@@ -127,4 +120,12 @@ export class FailoverState implements OnApplicationBootstrap, OnApplicationShutd
     await this.transport.close();
     await this.egress.close();
   }
+}
+
+function tokensOf({ usage }: AttemptRecord): Record<'prompt' | 'cached' | 'completion', number> {
+  return {
+    prompt: usage?.prompt_tokens ?? 0,
+    cached: usage?.cached_tokens ?? 0,
+    completion: usage?.completion_tokens ?? 0,
+  };
 }

@@ -58,6 +58,15 @@ export class ProviderDirectory implements OnApplicationBootstrap {
     return this.platform.current.routing;
   }
 
+  /** The model for vectors where a request names none: the configured one, else the only model of a provider that has them. */
+  get embeddingModel(): string | undefined {
+    const { embedding_model: configured, providers } = this.routing;
+    if (configured !== undefined) return configured;
+    const names = providers ?? [...this.current.providers.keys()];
+    const entries = names.flatMap((name) => this.current.providers.get(name) ?? []);
+    return entries.find(({ embeddings, models }) => embeddings && models?.length === 1)?.models?.[0];
+  }
+
   /** How the providers of one model share its requests. */
   get balancing(): (typeof BALANCING)[keyof typeof BALANCING] {
     return BALANCING[this.routing.strategy ?? 'priority'];

@@ -25,6 +25,10 @@ export interface StackFile {
   logs: string;
   /** All services are up. */
   ready?: boolean;
+  /** Executor kinds that have a queue, an account and a login. */
+  executors?: string[];
+  /** Why a kind could not be added, the last time that one was. */
+  executor_problem?: string;
   /** Where each service answers /livez and /readyz. */
   health?: Record<string, string>;
 }

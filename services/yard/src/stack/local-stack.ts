@@ -20,6 +20,7 @@ import {
   startRedis,
 } from '@yardmaster/local-stack';
 import { LAST_STACK, type LastStack, serviceEntry, type StackFile, stateFolder } from './checkout.js';
+import { addedExecutors } from './added-executors.js';
 import { declaredExecutors } from './declared-executors.js';
 import type { FoundModel } from './model-search.js';
 import { type ReadyLine, ServiceProcess } from './service-process.js';
@@ -76,6 +77,7 @@ export class LocalStack {
   private readonly processes = new Map<string, ServiceProcess>();
   private stopped: Promise<void> | undefined;
   private readonly revivals = new Set<Promise<void>>();
+  private adding: Promise<void> = Promise.resolve();
 
   private constructor(
     private readonly options: StackOptions,
@@ -93,7 +95,7 @@ export class LocalStack {
       mkdirSync(join(state, folder), { recursive: true, mode: 0o700 });
     rmSync(join(state, LAST_STACK), { force: true });
     const declared = declaredExecutors(options.model.yaml);
-    const kinds = [...new Set([...(options.executors ?? BUILT_IN_EXECUTORS), ...declared])];
+    const kinds = [...new Set([...(options.executors ?? BUILT_IN_EXECUTORS), ...declared, ...addedExecutors(state)])];
     const began = performance.now();
     // The servers are there before the stack is; until then a start that fails ends everything anyway.
     const up: { stack?: LocalStack } = {};
@@ -122,6 +124,7 @@ export class LocalStack {
       started_at: new Date().toISOString(),
       model: { name: options.model.model, demo: options.model.demo },
       logs: join(state, 'logs'),
+      executors: [],
       health: {},
       ready: false,
     };
@@ -146,23 +149,58 @@ export class LocalStack {
   private async setUp(kinds: readonly string[], key: Awaited<ReturnType<typeof mintApiKey>>): Promise<void> {
     const bus = await Bus.connect({ url: this.nats.url, ...this.nats.login('setup'), log: silent });
     try {
-      const report = await ensureTopology(bus, {
-        kinds,
-        ...(this.options.share === undefined ? {} : { share: this.options.share }),
-        ...(this.options.ackWaitMs === undefined ? {} : { ackWaitMs: this.options.ackWaitMs }),
-      });
-      for (const problem of report.problems)
-        this.options.onProgress({ what: 'streams', state: 'note', words: problem });
+      await this.makeQueues(bus, kinds);
       await bus
         .kv(BUCKETS.tenants)
         .put(apiKeyEntryName(tenantId(DEMO_TENANT), key.entry.id), JSON.stringify(key.entry));
     } finally {
       await bus.close();
     }
-    // Those that others run find their password here.
-    for (const kind of kinds) this.secretFile(`nats-executor-${kind}`, this.nats.login(`executor-${kind}`).pass);
+    this.announce(kinds);
+    process.on('SIGUSR2', this.onAdded);
     await this.loadFunctions();
     writeFileSync(join(this.state, 'config.yaml'), this.options.model.yaml, { mode: 0o600 });
+  }
+
+  private async makeQueues(bus: Bus, kinds: readonly string[]): Promise<void> {
+    const report = await ensureTopology(bus, {
+      kinds,
+      ...(this.options.share === undefined ? {} : { share: this.options.share }),
+      ...(this.options.ackWaitMs === undefined ? {} : { ackWaitMs: this.options.ackWaitMs }),
+    });
+    for (const problem of report.problems) this.options.onProgress({ what: 'streams', state: 'note', words: problem });
+  }
+
+  /** Those that others run find their password here. */
+  private announce(kinds: readonly string[]): void {
+    for (const kind of kinds) this.secretFile(`nats-executor-${kind}`, this.nats.login(`executor-${kind}`).pass);
+    this.file.executors = [...kinds];
+  }
+
+  private readonly onAdded = (): void => {
+    this.adding = this.adding.then(() => this.addExecutors());
+  };
+
+  /** Makes queue, account and login of the kinds that `yard executor add` has put on the list; nobody is disconnected. */
+  private async addExecutors(): Promise<void> {
+    const known = this.file.executors ?? [];
+    const kinds = [...new Set([...known, ...addedExecutors(this.state)])];
+    if (this.stopped !== undefined) return;
+    try {
+      delete this.file.executor_problem;
+      if (kinds.length > known.length) {
+        await this.nats.reload(natsTable(kinds));
+        const bus = await Bus.connect({ url: this.nats.url, ...this.nats.login('setup'), log: silent });
+        await this.makeQueues(bus, kinds).finally(() => bus.close());
+        this.announce(kinds);
+        const added = kinds.slice(known.length).join(', ');
+        this.options.onProgress({ what: `executors ${added}`, state: 'note', words: 'can log in now' });
+      }
+    } catch (error) {
+      this.file.executor_problem = (error as Error).message;
+      this.options.onProgress({ what: 'executors', state: 'note', words: (error as Error).message });
+    }
+    this.writeFile();
   }
 
   /** Runs at every start of Redis: without an append-only file its functions are gone with it. */
@@ -250,6 +288,8 @@ export class LocalStack {
       YM_PARENT_PID: String(process.pid),
       YM_HOST: '127.0.0.1',
       YM_DRAIN_MS: String(Math.max(500, this.graceMs - 2_000)),
+      // The sandbox of MCP servers, where bubblewrap is not on PATH.
+      ...(service.name === 'registry' && process.env['YM_BWRAP'] ? { YM_REGISTRY_BWRAP: process.env['YM_BWRAP'] } : {}),
       ...(service.name === 'api'
         ? { YM_API_PORT: String(index === 0 ? (options.apiPort ?? DEFAULT_API_PORT) : 0), YM_API_PORT_FALLBACK: 'true' }
         : {}),
@@ -313,6 +353,8 @@ export class LocalStack {
   }
 
   private async end(): Promise<void> {
+    process.off('SIGUSR2', this.onAdded);
+    await this.adding;
     rmSync(join(this.state, 'dev.json'), { force: true });
     const last: LastStack = { api_url: this.file.api_url, stopped_at: new Date().toISOString() };
     if (this.file.api_url !== '') writeFileSync(join(this.state, LAST_STACK), JSON.stringify(last), { mode: 0o600 });

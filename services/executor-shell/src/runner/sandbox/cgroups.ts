@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readFileSync, readdirSync, rmdirSync, writeFileS
 import { rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isAlive } from './process-tree.js';
+import { isAlive } from '@yardmaster/guard';
 
 /** The cgroup of one command: what the first process of the sandbox joins, and what it came to. */
 export interface CommandCgroup {

@@ -3,12 +3,11 @@ import { closeSync, openSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { setPriority } from 'node:os';
 import { type Readable, type Writable } from 'node:stream';
-import { SECCOMP_FILE } from '@yardmaster/guard';
+import { isAlive, SECCOMP_FILE, type TreeUsage, treeUsage } from '@yardmaster/guard';
 import { type FifoPool } from '../collect/fifo-pool.js';
 import { type Kept, StreamCollector } from '../collect/stream-collector.js';
 import { dataLimitKb } from './bwrap-arguments.js';
 import { type CommandCgroup } from './cgroups.js';
-import { isAlive, type TreeUsage, treeUsage } from './process-tree.js';
 
 /** How a child is started: `arguments` may name the descriptors below. */
 export interface Launch {

@@ -10,7 +10,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file yardmaster/executor/v1/executor.proto.
  */
 export const file_yardmaster_executor_v1_executor: GenFile = /*@__PURE__*/
-  fileDesc("CiV5YXJkbWFzdGVyL2V4ZWN1dG9yL3YxL2V4ZWN1dG9yLnByb3RvEhZ5YXJkbWFzdGVyLmV4ZWN1dG9yLnYxIpICCghUb29sQ2FsbBIOCgZydW5faWQYASABKAkSDwoHY2FsbF9pZBgCIAEoCRIXCg9jb252ZXJzYXRpb25faWQYAyABKAkSDAoEbmFtZRgEIAEoCRIWCg5hcmd1bWVudHNfanNvbhgFIAEoCRIRCglhcmdzX2hhc2gYBiABKAkSEwoLaGlzdG9yeV9zZXEYByABKAQSDQoFbm9uY2UYCCABKAkSDgoGZWZmZWN0GAkgASgJEhIKCnRpbWVvdXRfbXMYCiABKA0SEQoJd29ya3NwYWNlGAsgASgJEhEKCXRvb2xfaGFzaBgMIAEoCRIVCg1kaXNwYXRjaF9qc29uGA0gASgJEg4KBnRlbmFudBgOIAEoCSLwAQoKVG9vbFJlc3VsdBIOCgZydW5faWQYASABKAkSDwoHY2FsbF9pZBgCIAEoCRIRCglhcmdzX2hhc2gYAyABKAkSEwoLaGlzdG9yeV9zZXEYBCABKAQSCgoCb2sYBSABKAgSDgoGb3V0cHV0GAYgASgJEg4KBnJlYXNvbhgHIAEoCRIPCgdhdHRlbXB0GAggASgNEhMKC2R1cmF0aW9uX21zGAkgASgNEhQKDHZlcmRpY3RfanNvbhgKIAEoCRIXCg9vdXRjb21lX3Vua25vd24YCyABKAgSGAoQb3V0cHV0X2N1dF9jaGFycxgMIAEoBCI5CgVDbGFpbRIPCgdhdHRlbXB0GAEgASgNEhAKCGV4ZWN1dG9yGAIgASgJEg0KBWF0X21zGAMgASgDIksKClRvb2xPdXRwdXQSDwoHY2FsbF9pZBgBIAEoCRIOCgZzdHJlYW0YAiABKAkSDAoEdGV4dBgDIAEoCRIOCgZvZmZzZXQYBCABKARiBnByb3RvMw");
+  fileDesc("CiV5YXJkbWFzdGVyL2V4ZWN1dG9yL3YxL2V4ZWN1dG9yLnByb3RvEhZ5YXJkbWFzdGVyLmV4ZWN1dG9yLnYxIpICCghUb29sQ2FsbBIOCgZydW5faWQYASABKAkSDwoHY2FsbF9pZBgCIAEoCRIXCg9jb252ZXJzYXRpb25faWQYAyABKAkSDAoEbmFtZRgEIAEoCRIWCg5hcmd1bWVudHNfanNvbhgFIAEoCRIRCglhcmdzX2hhc2gYBiABKAkSEwoLaGlzdG9yeV9zZXEYByABKAQSDQoFbm9uY2UYCCABKAkSDgoGZWZmZWN0GAkgASgJEhIKCnRpbWVvdXRfbXMYCiABKA0SEQoJd29ya3NwYWNlGAsgASgJEhEKCXRvb2xfaGFzaBgMIAEoCRIVCg1kaXNwYXRjaF9qc29uGA0gASgJEg4KBnRlbmFudBgOIAEoCSLwAQoKVG9vbFJlc3VsdBIOCgZydW5faWQYASABKAkSDwoHY2FsbF9pZBgCIAEoCRIRCglhcmdzX2hhc2gYAyABKAkSEwoLaGlzdG9yeV9zZXEYBCABKAQSCgoCb2sYBSABKAgSDgoGb3V0cHV0GAYgASgJEg4KBnJlYXNvbhgHIAEoCRIPCgdhdHRlbXB0GAggASgNEhMKC2R1cmF0aW9uX21zGAkgASgNEhQKDHZlcmRpY3RfanNvbhgKIAEoCRIXCg9vdXRjb21lX3Vua25vd24YCyABKAgSGAoQb3V0cHV0X2N1dF9jaGFycxgMIAEoBCI5CgVDbGFpbRIPCgdhdHRlbXB0GAEgASgNEhAKCGV4ZWN1dG9yGAIgASgJEg0KBWF0X21zGAMgASgDIksKClRvb2xPdXRwdXQSDwoHY2FsbF9pZBgBIAEoCRIOCgZzdHJlYW0YAiABKAkSDAoEdGV4dBgDIAEoCRIOCgZvZmZzZXQYBCABKAQiUQoQQ2FsbEVtYmVkUmVxdWVzdBIOCgZydW5faWQYASABKAkSDwoHY2FsbF9pZBgCIAEoCRINCgVub25jZRgDIAEoCRINCgV0ZXh0cxgEIAMoCSJIChFDYWxsRW1iZWRSZXNwb25zZRIzCgd2ZWN0b3JzGAEgAygLMiIueWFyZG1hc3Rlci5leGVjdXRvci52MS5DYWxsVmVjdG9yIhwKCkNhbGxWZWN0b3ISDgoGdmFsdWVzGAEgAygCYgZwcm90bzM");
 
 /**
  * One call of a tool, on ym.tool.<kind>.<tenant>.
@@ -252,4 +252,75 @@ export type ToolOutput = Message<"yardmaster.executor.v1.ToolOutput"> & {
  */
 export const ToolOutputSchema: GenMessage<ToolOutput> = /*@__PURE__*/
   messageDesc(file_yardmaster_executor_v1_executor, 3);
+
+/**
+ * Asks for vectors of texts on behalf of a call that an executor was given and has not answered yet. The three ids must
+ * be those of the call: whoever was not given it cannot know its nonce.
+ *
+ * @generated from message yardmaster.executor.v1.CallEmbedRequest
+ */
+export type CallEmbedRequest = Message<"yardmaster.executor.v1.CallEmbedRequest"> & {
+  /**
+   * @generated from field: string run_id = 1;
+   */
+  runId: string;
+
+  /**
+   * @generated from field: string call_id = 2;
+   */
+  callId: string;
+
+  /**
+   * @generated from field: string nonce = 3;
+   */
+  nonce: string;
+
+  /**
+   * @generated from field: repeated string texts = 4;
+   */
+  texts: string[];
+};
+
+/**
+ * Describes the message yardmaster.executor.v1.CallEmbedRequest.
+ * Use `create(CallEmbedRequestSchema)` to create a new message.
+ */
+export const CallEmbedRequestSchema: GenMessage<CallEmbedRequest> = /*@__PURE__*/
+  messageDesc(file_yardmaster_executor_v1_executor, 4);
+
+/**
+ * @generated from message yardmaster.executor.v1.CallEmbedResponse
+ */
+export type CallEmbedResponse = Message<"yardmaster.executor.v1.CallEmbedResponse"> & {
+  /**
+   * One for each text, in their order.
+   *
+   * @generated from field: repeated yardmaster.executor.v1.CallVector vectors = 1;
+   */
+  vectors: CallVector[];
+};
+
+/**
+ * Describes the message yardmaster.executor.v1.CallEmbedResponse.
+ * Use `create(CallEmbedResponseSchema)` to create a new message.
+ */
+export const CallEmbedResponseSchema: GenMessage<CallEmbedResponse> = /*@__PURE__*/
+  messageDesc(file_yardmaster_executor_v1_executor, 5);
+
+/**
+ * @generated from message yardmaster.executor.v1.CallVector
+ */
+export type CallVector = Message<"yardmaster.executor.v1.CallVector"> & {
+  /**
+   * @generated from field: repeated float values = 1;
+   */
+  values: number[];
+};
+
+/**
+ * Describes the message yardmaster.executor.v1.CallVector.
+ * Use `create(CallVectorSchema)` to create a new message.
+ */
+export const CallVectorSchema: GenMessage<CallVector> = /*@__PURE__*/
+  messageDesc(file_yardmaster_executor_v1_executor, 6);
 

@@ -10,7 +10,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file yardmaster/registry/v1/registry.proto.
  */
 export const file_yardmaster_registry_v1_registry: GenFile = /*@__PURE__*/
-  fileDesc("CiV5YXJkbWFzdGVyL3JlZ2lzdHJ5L3YxL3JlZ2lzdHJ5LnByb3RvEhZ5YXJkbWFzdGVyLnJlZ2lzdHJ5LnYxIo4DCgRUb29sEgwKBG5hbWUYASABKAkSEwoLZGVzY3JpcHRpb24YAiABKAkSFwoPcGFyYW1ldGVyc19qc29uGAMgASgJEgwKBGtpbmQYBCABKAkSDgoGZWZmZWN0GAUgASgJEhAKCGNhdGVnb3J5GAYgASgJEhIKCnRpbWVvdXRfbXMYByABKA0SDQoFc3RhdGUYCCABKAkSDwoHdmVyc2lvbhgJIAEoDRIMCgRoYXNoGAogASgJEg4KBnRlbmFudBgLIAEoCRIPCgdhbGlhc2VzGAwgAygJEhQKDHNlYXJjaF9oaW50cxgNIAMoCRIVCg1kaXNwYXRjaF9qc29uGA4gASgJEhIKCmFsd2F5c19hc2sYDyABKAgSDgoGc2VydmVyGBAgASgJEhMKC3NlcnZlcl90b29sGBEgASgJEhgKEGFubm90YXRpb25zX2pzb24YEiABKAkSGwoTYW5ub3RhdGlvbnNfdHJ1c3RlZBgTIAEoCBIaChJvdXRwdXRfc2NoZW1hX2pzb24YFCABKAkiMQoQTGlzdFRvb2xzUmVxdWVzdBIOCgZjdXJzb3IYASABKAkSDQoFbGltaXQYAiABKA0iZwoRTGlzdFRvb2xzUmVzcG9uc2USKwoFdG9vbHMYASADKAsyHC55YXJkbWFzdGVyLnJlZ2lzdHJ5LnYxLlRvb2wSEwoLbmV4dF9jdXJzb3IYAiABKAkSEAoIcmV2aXNpb24YAyABKAQiHgoOR2V0VG9vbFJlcXVlc3QSDAoEbmFtZRgBIAEoCSI8Cg5QdXRUb29sUmVxdWVzdBIqCgR0b29sGAEgASgLMhwueWFyZG1hc3Rlci5yZWdpc3RyeS52MS5Ub29sIiEKEURlbGV0ZVRvb2xSZXF1ZXN0EgwKBG5hbWUYASABKAkiHwoOUmVzb2x2ZVJlcXVlc3QSDQoFbmFtZXMYASADKAkitQEKD1Jlc29sdmVSZXNwb25zZRIrCgV0b29scxgBIAMoCzIcLnlhcmRtYXN0ZXIucmVnaXN0cnkudjEuVG9vbBJFCgd1bmtub3duGAIgAygLMjQueWFyZG1hc3Rlci5yZWdpc3RyeS52MS5SZXNvbHZlUmVzcG9uc2UuVW5rbm93bkVudHJ5Gi4KDFVua25vd25FbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIjIKElNlYXJjaFRvb2xzUmVxdWVzdBINCgVxdWVyeRgBIAEoCRINCgVsaW1pdBgCIAEoDSJEChNTZWFyY2hUb29sc1Jlc3BvbnNlEi0KBGhpdHMYASADKAsyHy55YXJkbWFzdGVyLnJlZ2lzdHJ5LnYxLlRvb2xIaXQiRAoHVG9vbEhpdBIqCgR0b29sGAEgASgLMhwueWFyZG1hc3Rlci5yZWdpc3RyeS52MS5Ub29sEg0KBXNjb3JlGAIgASgBIjcKD1ZhbGlkYXRlUmVxdWVzdBIMCgRuYW1lGAEgASgJEhYKDmFyZ3VtZW50c19qc29uGAIgASgJIkcKEFZhbGlkYXRlUmVzcG9uc2USCgoCb2sYASABKAgSFgoOYXJndW1lbnRzX2pzb24YAiABKAkSDwoHbWVzc2FnZRgDIAEoCWIGcHJvdG8z");
+  fileDesc("CiV5YXJkbWFzdGVyL3JlZ2lzdHJ5L3YxL3JlZ2lzdHJ5LnByb3RvEhZ5YXJkbWFzdGVyLnJlZ2lzdHJ5LnYxIo4DCgRUb29sEgwKBG5hbWUYASABKAkSEwoLZGVzY3JpcHRpb24YAiABKAkSFwoPcGFyYW1ldGVyc19qc29uGAMgASgJEgwKBGtpbmQYBCABKAkSDgoGZWZmZWN0GAUgASgJEhAKCGNhdGVnb3J5GAYgASgJEhIKCnRpbWVvdXRfbXMYByABKA0SDQoFc3RhdGUYCCABKAkSDwoHdmVyc2lvbhgJIAEoDRIMCgRoYXNoGAogASgJEg4KBnRlbmFudBgLIAEoCRIPCgdhbGlhc2VzGAwgAygJEhQKDHNlYXJjaF9oaW50cxgNIAMoCRIVCg1kaXNwYXRjaF9qc29uGA4gASgJEhIKCmFsd2F5c19hc2sYDyABKAgSDgoGc2VydmVyGBAgASgJEhMKC3NlcnZlcl90b29sGBEgASgJEhgKEGFubm90YXRpb25zX2pzb24YEiABKAkSGwoTYW5ub3RhdGlvbnNfdHJ1c3RlZBgTIAEoCBIaChJvdXRwdXRfc2NoZW1hX2pzb24YFCABKAkiMQoQTGlzdFRvb2xzUmVxdWVzdBIOCgZjdXJzb3IYASABKAkSDQoFbGltaXQYAiABKA0iZwoRTGlzdFRvb2xzUmVzcG9uc2USKwoFdG9vbHMYASADKAsyHC55YXJkbWFzdGVyLnJlZ2lzdHJ5LnYxLlRvb2wSEwoLbmV4dF9jdXJzb3IYAiABKAkSEAoIcmV2aXNpb24YAyABKAQiHgoOR2V0VG9vbFJlcXVlc3QSDAoEbmFtZRgBIAEoCSI8Cg5QdXRUb29sUmVxdWVzdBIqCgR0b29sGAEgASgLMhwueWFyZG1hc3Rlci5yZWdpc3RyeS52MS5Ub29sIiEKEURlbGV0ZVRvb2xSZXF1ZXN0EgwKBG5hbWUYASABKAkiHwoOUmVzb2x2ZVJlcXVlc3QSDQoFbmFtZXMYASADKAkitQEKD1Jlc29sdmVSZXNwb25zZRIrCgV0b29scxgBIAMoCzIcLnlhcmRtYXN0ZXIucmVnaXN0cnkudjEuVG9vbBJFCgd1bmtub3duGAIgAygLMjQueWFyZG1hc3Rlci5yZWdpc3RyeS52MS5SZXNvbHZlUmVzcG9uc2UuVW5rbm93bkVudHJ5Gi4KDFVua25vd25FbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIjIKElNlYXJjaFRvb2xzUmVxdWVzdBINCgVxdWVyeRgBIAEoCRINCgVsaW1pdBgCIAEoDSJEChNTZWFyY2hUb29sc1Jlc3BvbnNlEi0KBGhpdHMYASADKAsyHy55YXJkbWFzdGVyLnJlZ2lzdHJ5LnYxLlRvb2xIaXQiRAoHVG9vbEhpdBIqCgR0b29sGAEgASgLMhwueWFyZG1hc3Rlci5yZWdpc3RyeS52MS5Ub29sEg0KBXNjb3JlGAIgASgBIjcKD1ZhbGlkYXRlUmVxdWVzdBIMCgRuYW1lGAEgASgJEhYKDmFyZ3VtZW50c19qc29uGAIgASgJIkcKEFZhbGlkYXRlUmVzcG9uc2USCgoCb2sYASABKAgSFgoOYXJndW1lbnRzX2pzb24YAiABKAkSDwoHbWVzc2FnZRgDIAEoCSItChFNY3BTZXJ2ZXJzUmVxdWVzdBIKCgJpZBgBIAEoCRIMCgR0ZXN0GAIgASgIIkgKEk1jcFNlcnZlcnNSZXNwb25zZRIyCgdzZXJ2ZXJzGAEgAygLMiEueWFyZG1hc3Rlci5yZWdpc3RyeS52MS5NY3BTZXJ2ZXIijAMKCU1jcFNlcnZlchIKCgJpZBgBIAEoCRIOCgZzaGFyZWQYAiABKAgSEQoJdHJhbnNwb3J0GAMgASgJEgsKA3VybBgEIAEoCRIQCghjYXRlZ29yeRgFIAEoCRISCgp0aW1lb3V0X21zGAYgASgNEg8KB3RydXN0ZWQYByABKAgSEgoKY3JlZGVudGlhbBgIIAEoCRINCgVzdGF0ZRgJIAEoCRIPCgdwcm9ibGVtGAogASgJEgwKBGNvZGUYCyABKAkSDQoFdG9vbHMYDCADKAkSRwoLcXVhcmFudGluZWQYDSADKAsyMi55YXJkbWFzdGVyLnJlZ2lzdHJ5LnYxLk1jcFNlcnZlci5RdWFyYW50aW5lZEVudHJ5EhQKDGxpc3RlZF9hdF9tcxgOIAEoAxIQCghwcm90b2NvbBgPIAEoCRIWCg5zZXJ2ZXJfdmVyc2lvbhgQIAEoCRoyChBRdWFyYW50aW5lZEVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFiBnByb3RvMw");
 
 /**
  * A registered tool: definition (what a model sees), schema (what is checked) and dispatch (who runs it).
@@ -408,4 +408,165 @@ export type ValidateResponse = Message<"yardmaster.registry.v1.ValidateResponse"
  */
 export const ValidateResponseSchema: GenMessage<ValidateResponse> = /*@__PURE__*/
   messageDesc(file_yardmaster_registry_v1_registry, 12);
+
+/**
+ * @generated from message yardmaster.registry.v1.McpServersRequest
+ */
+export type McpServersRequest = Message<"yardmaster.registry.v1.McpServersRequest"> & {
+  /**
+   * One server; empty for all that the tenant has or sees.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * Connect and list anew before answering.
+   *
+   * @generated from field: bool test = 2;
+   */
+  test: boolean;
+};
+
+/**
+ * Describes the message yardmaster.registry.v1.McpServersRequest.
+ * Use `create(McpServersRequestSchema)` to create a new message.
+ */
+export const McpServersRequestSchema: GenMessage<McpServersRequest> = /*@__PURE__*/
+  messageDesc(file_yardmaster_registry_v1_registry, 13);
+
+/**
+ * @generated from message yardmaster.registry.v1.McpServersResponse
+ */
+export type McpServersResponse = Message<"yardmaster.registry.v1.McpServersResponse"> & {
+  /**
+   * @generated from field: repeated yardmaster.registry.v1.McpServer servers = 1;
+   */
+  servers: McpServer[];
+};
+
+/**
+ * Describes the message yardmaster.registry.v1.McpServersResponse.
+ * Use `create(McpServersResponseSchema)` to create a new message.
+ */
+export const McpServersResponseSchema: GenMessage<McpServersResponse> = /*@__PURE__*/
+  messageDesc(file_yardmaster_registry_v1_registry, 14);
+
+/**
+ * An MCP server as one tenant sees it, and how it is now. Holds no credential and no part of one.
+ *
+ * @generated from message yardmaster.registry.v1.McpServer
+ */
+export type McpServer = Message<"yardmaster.registry.v1.McpServer"> & {
+  /**
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * Is it one of the platform's configuration? Else it is the tenant's own.
+   *
+   * @generated from field: bool shared = 2;
+   */
+  shared: boolean;
+
+  /**
+   * http or stdio.
+   *
+   * @generated from field: string transport = 3;
+   */
+  transport: string;
+
+  /**
+   * Of the tenant's own servers only.
+   *
+   * @generated from field: string url = 4;
+   */
+  url: string;
+
+  /**
+   * read, write, execute or network.
+   *
+   * @generated from field: string category = 5;
+   */
+  category: string;
+
+  /**
+   * @generated from field: uint32 timeout_ms = 6;
+   */
+  timeoutMs: number;
+
+  /**
+   * Are its annotations believed?
+   *
+   * @generated from field: bool trusted = 7;
+   */
+  trusted: boolean;
+
+  /**
+   * none, platform (one for all tenants), tenant (the tenant's own), missing.
+   *
+   * @generated from field: string credential = 8;
+   */
+  credential: string;
+
+  /**
+   * connecting, ready, failed, refused (it may not be started or reached), no_credential.
+   *
+   * @generated from field: string state = 9;
+   */
+  state: string;
+
+  /**
+   * Why it is not ready; without any secret.
+   *
+   * @generated from field: string problem = 10;
+   */
+  problem: string;
+
+  /**
+   * YM-… of the problem.
+   *
+   * @generated from field: string code = 11;
+   */
+  code: string;
+
+  /**
+   * Exposed names of what is registered.
+   *
+   * @generated from field: repeated string tools = 12;
+   */
+  tools: string[];
+
+  /**
+   * What was left out of what it lists, by its name there, with the reason.
+   *
+   * @generated from field: map<string, string> quarantined = 13;
+   */
+  quarantined: { [key: string]: string };
+
+  /**
+   * When it was last listed, milliseconds since 1970; 0 when it never was.
+   *
+   * @generated from field: int64 listed_at_ms = 14;
+   */
+  listedAtMs: bigint;
+
+  /**
+   * @generated from field: string protocol = 15;
+   */
+  protocol: string;
+
+  /**
+   * @generated from field: string server_version = 16;
+   */
+  serverVersion: string;
+};
+
+/**
+ * Describes the message yardmaster.registry.v1.McpServer.
+ * Use `create(McpServerSchema)` to create a new message.
+ */
+export const McpServerSchema: GenMessage<McpServer> = /*@__PURE__*/
+  messageDesc(file_yardmaster_registry_v1_registry, 15);
 

@@ -1,0 +1,85 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { render, root } from './helm.ts';
+import { envOf, find, ofKind, pods } from './manifest.ts';
+
+const ON = {
+  monitoring: { podMonitor: { enabled: true }, alerts: { enabled: true, runbookUrl: 'https://wiki/runbook' } },
+};
+interface Alert {
+  alert: string;
+  expr: string;
+  for: string;
+  labels: { severity: string };
+  annotations: { summary: string; runbook_url: string };
+}
+const alerts = (): Alert[] =>
+  ofKind(render({ values: ON }), 'PrometheusRule').flatMap(({ spec }) =>
+    spec.groups.flatMap((group: any) => group.rules),
+  );
+const RUNBOOK = readFileSync(`${root}docs/runbook.md`, 'utf8');
+
+/** Names of all metrics that the sources make; those of Node come from prom-client. */
+const sources = ['libs', 'services'].flatMap((part) =>
+  readdirSync(`${root}${part}`, { recursive: true, encoding: 'utf8' })
+    .filter((path) => /\/src\/.*\.ts$/.test(path) && !/node_modules|\.spec\.ts$/.test(path))
+    .map((path) => readFileSync(`${root}${part}/${path}`, 'utf8')),
+);
+const made = new Set(
+  sources.flatMap((text) => [
+    ...[...text.matchAll(/name: '(yardmaster_[a-z_]+)'/g)].map(([, name]) => name!),
+    ...[...text.matchAll(/gauge\('([a-z_]+)'/g)].map(([, name]) => `yardmaster_fleet_${name}`),
+  ]),
+);
+const OF_OTHERS = ['up', 'nodejs_eventloop_lag_p99_seconds'];
+
+test('nothing of it is there unless it is asked for', () => {
+  expect(ofKind(render(), 'PodMonitor', 'PrometheusRule')).toEqual([]);
+});
+
+describe('alerts', () => {
+  test.each(alerts())(
+    '$alert has a section in the runbook that its link leads to',
+    ({ alert, annotations, labels }) => {
+      expect(RUNBOOK).toMatch(new RegExp(`^## ${alert}$`, 'm'));
+      expect(annotations.runbook_url).toBe(`https://wiki/runbook#${alert.toLowerCase()}`);
+      expect(['critical', 'warning']).toContain(labels.severity);
+    },
+  );
+
+  test.each(alerts())('$alert asks for metrics that exist, of this release alone', ({ expr }) => {
+    const asked = [...expr.matchAll(/([a-z0-9_]+)\{([^}]*)\}/g)];
+    expect(asked.length).toBeGreaterThan(0);
+    for (const [, name, labels] of asked) {
+      expect([...made, ...OF_OTHERS]).toContain(name);
+      expect(labels).toContain('job="yard/ym-yardmaster-monitoring"');
+    }
+  });
+
+  test('the runbook has no section of an alert that is gone', () => {
+    const sections = [...RUNBOOK.matchAll(/^## (Yardmaster\w+)$/gm)].map(([, name]) => name);
+    expect(sections.sort()).toEqual(
+      alerts()
+        .map(({ alert }) => alert)
+        .sort(),
+    );
+  });
+});
+
+test('the PodMonitor reads every pod that has metrics, and the label that the alerts ask for', () => {
+  const manifests = render({ values: ON });
+  const { spec } = find(manifests, 'PodMonitor', 'monitoring');
+  const read = spec.podMetricsEndpoints.map(({ port }: { port: string }) => port);
+  const named = pods(manifests).flatMap(({ containers }) =>
+    containers.flatMap(({ ports = [] }) =>
+      ports.flatMap(({ name = '' }) => (name.startsWith('metrics') ? [name] : [])),
+    ),
+  );
+  expect(named.length).toBeGreaterThanOrEqual(6);
+  for (const name of named) expect(read).toContain(name);
+  expect(spec.podTargetLabels).toContain('app.kubernetes.io/component');
+  for (const { containers } of pods(manifests))
+    for (const container of containers)
+      if ('YM_METRICS_PORT' in envOf(container))
+        expect(container.ports?.map(({ name }) => name).join()).toContain('metrics');
+});

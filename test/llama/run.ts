@@ -1,0 +1,26 @@
+// `npm run test:llama`: our router against a real llama.cpp server with a real small model. Where one of them cannot be
+// had, the tests are skipped with that reason, and the exit code is 0.
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { findModel } from './find-model.ts';
+import { findServer } from './find-server.ts';
+import { NotToBeHad } from './pip.ts';
+
+const here = fileURLToPath(new URL('.', import.meta.url));
+const root = fileURLToPath(new URL('../..', import.meta.url));
+
+let found: Record<string, string>;
+try {
+  found = { YM_LLAMA_SERVER: findServer(), YM_LLAMA_MODEL: findModel() };
+} catch (error) {
+  if (!(error instanceof NotToBeHad)) throw error;
+  console.log(`skipped: ${error.message}`);
+  process.exit(0);
+}
+console.log(`test:llama: ${found['YM_LLAMA_SERVER']} with ${found['YM_LLAMA_MODEL']}`);
+const { status } = spawnSync(
+  process.execPath,
+  [`${root}node_modules/vitest/vitest.mjs`, 'run', '--config', `${here}vitest.config.ts`, ...process.argv.slice(2)],
+  { stdio: 'inherit', cwd: root, env: { ...process.env, ...found } },
+);
+process.exitCode = status ?? 1;
