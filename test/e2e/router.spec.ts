@@ -12,7 +12,12 @@ const KEYS = {
 };
 const TOO_LARGE =
   'input (902 tokens) is too large to process. increase the physical batch size (current batch size: 512)';
-const USAGE = { prompt_tokens: 30, completion_tokens: 12, total_tokens: 42 };
+const USAGE = {
+  prompt_tokens: 30,
+  completion_tokens: 12,
+  total_tokens: 42,
+  prompt_tokens_details: { cached_tokens: 10 },
+};
 
 let alpha: FaultServer;
 let beta: FaultServer;
@@ -231,6 +236,12 @@ it('usage is counted by day and provider, and a budget that is used up refuses b
   const after = await day();
   expect(after.requests).toBe(before.requests + 1);
   expect(after.providers['gamma']).toMatchObject({ attempts: 1, tokens: USAGE.total_tokens });
+  const { metricsPort } = yard.stack.readyLines.get('router')!;
+  const metrics = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text();
+  for (const [kind, tokens] of Object.entries({ prompt: 30, cached: 10, completion: 12 }))
+    expect(metrics).toContain(
+      `yardmaster_llm_tokens_total{provider="gamma",model="last",kind="${kind}",service="router"} ${tokens}\n`,
+    );
 
   expect(await ym.tenants.quotas('demo')).toEqual({
     tokens_per_day: null,

@@ -431,8 +431,13 @@ describe('conversations over two servers of one model', () => {
 describe('vectors', () => {
   it('come from the server that has them, in the order of the texts; the one without is asked once', async () => {
     const inputs = ['a cat', 'a longer text about dogs'];
-    const { status, text } = await post('/v1/embeddings', { model: 'vectors', input: inputs });
-    expect(status, text).toBe(200);
+    let text = '';
+    // Which of the two goes first is drawn for each request.
+    for (let tries = 0; tries < 30 && taps.noVectors.passed.length === 0; tries++) {
+      const answer = await post('/v1/embeddings', { model: 'vectors', input: inputs });
+      expect(answer.status, answer.text).toBe(200);
+      text = answer.text;
+    }
     expect(taps.noVectors.passed.map((one) => one.status)).toEqual([501]);
     const given = (JSON.parse(text) as { data: { index: number; embedding: number[] }[] }).data;
     const { body } = await vectors.json<{ data: { embedding: number[] }[] }>('/v1/embeddings', { input: inputs });
