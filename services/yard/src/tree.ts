@@ -309,15 +309,6 @@ export const TREE: Tree = {
       },
     },
   },
-  executor: {
-    summary: 'executors that the fleet scales (in Kubernetes)',
-    verbs: {
-      list: {
-        summary: 'executors: pods, calls, and the last decision with its reason',
-        load: async () => (await import('./commands/fleet.js')).executors,
-      },
-    },
-  },
   provider: {
     summary: 'who serves models',
     verbs: {
@@ -342,6 +333,10 @@ export const TREE: Tree = {
   executor: {
     summary: 'who runs the calls of a kind',
     verbs: {
+      list: {
+        summary: 'executors that the fleet scales (in Kubernetes): pods, calls, and the last decision with its reason',
+        load: async () => (await import('./commands/fleet.js')).executors,
+      },
       add: {
         summary: 'queue, account and login for executors of your own, in the local stack',
         args: [{ name: 'KIND', help: 'what its tools are of, such as crm' }],

@@ -7,7 +7,7 @@ import { readProps } from './props.js';
 
 const slice = (
   service: string,
-  endpoints: V1EndpointSlice['endpoints'],
+  endpoints: NonNullable<V1EndpointSlice['endpoints']>,
   more: Partial<V1EndpointSlice> = {},
   labels: Record<string, string> = {},
 ): V1EndpointSlice => ({
