@@ -11,6 +11,7 @@ const config = (providers: PlatformConfig['providers']): PlatformConfig => ({
   agents: {},
   approvals: {},
   mcpServers: {},
+  mcpEgress: [],
   executors: [],
   warnings: [],
 });
