@@ -99,11 +99,17 @@ export class Cluster {
       for (let tries = 0; ; tries++) {
         const { status } = await this.plane.must('GET', path);
         const established = status?.conditions?.some((one: any) => one.type === 'Established' && one.status === 'True');
+        // Its storage answers a moment after that.
+        const list = await this.plane.api(
+          'GET',
+          `/apis/${definition.spec.group}/${definition.spec.versions[0].name}/${definition.spec.names.plural}`,
+        );
         const served = await this.plane.api(
           'GET',
           `/apis/${definition.spec.group}/${definition.spec.versions[0].name}`,
         );
         if (
+          list.status === 200 &&
           established &&
           served.body.resources?.some((one: { kind: string }) => one.kind === definition.spec.names.kind)
         )

@@ -46,7 +46,8 @@ function runner(helm: HelmName, namespace: string, release = 'ym') {
     install: (chart: string, values?: object, profile?: string) =>
       run('install', release, chart, '--create-namespace', ...words(values, profile)),
     upgrade: (chart: string, values?: object, profile?: string) =>
-      run('upgrade', release, chart, ...words(values, profile)),
+      // Without the flag helm takes the values of the last revision when it is given none.
+      run('upgrade', release, chart, '--reset-values', ...words(values, profile)),
     rollback: (revision: number) => run('rollback', release, String(revision)),
     uninstall: () => run('uninstall', release),
     /** What the release has in the cluster, without the bookkeeping of the server and of helm. */
@@ -63,7 +64,10 @@ function runner(helm: HelmName, namespace: string, release = 'ym') {
 
 function content({ metadata, status: _, ...rest }: Manifest & { status?: unknown }): object {
   const { name, labels, annotations } = metadata;
-  return { ...rest, metadata: { name, labels, annotations: annotations ?? {} } };
+  const { uid } = metadata as { uid?: string };
+  // A Job carries its own id in its selector and its template: another one after it was deleted and made again.
+  const spec = JSON.parse(JSON.stringify(rest).replaceAll(uid ?? '-', 'its own id')) as object;
+  return { ...spec, metadata: { name, labels, annotations: annotations ?? {} } };
 }
 
 const CHANGED = { config: { routing: { default_model: 'another' } }, nats: { extraConfig: 'max_connections: 1000' } };
