@@ -84,7 +84,7 @@ beforeAll(async () => {
     dispatch: { encoding: 'json' },
   });
   await Promise.all([startTypeScript(), startPython()]);
-});
+}, 120_000);
 afterAll(async () => {
   for (const child of running) if (child.exitCode === null) child.kill('SIGKILL');
   await yard?.stop();

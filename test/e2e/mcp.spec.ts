@@ -57,14 +57,16 @@ beforeAll(async () => {
       },
     },
   );
+  // Ready: all of a server's tools are registered, not only the first.
   const wanted = ['everything', 'fs', 'memory', 'web'];
-  for (const until = Date.now() + 40_000; ;) {
-    const servers = new Set((await tools()).map(({ server }) => server));
-    if (wanted.every((server) => servers.has(server))) break;
-    if (Date.now() > until) throw new Error(`only these servers have come: ${[...servers].join(', ')}`);
+  for (const until = Date.now() + 80_000; ;) {
+    const { items } = (await (await yard.api('/v1/mcp-servers')).json()) as { items: Server[] };
+    const waiting = items.filter(({ id, state }) => wanted.includes(id) && state !== 'ready');
+    if (waiting.length === 0) break;
+    if (Date.now() > until) throw new Error(`not ready: ${JSON.stringify(waiting)}`);
     await new Promise((resolve) => setTimeout(resolve, 300));
   }
-}, 90_000);
+}, 150_000);
 afterAll(async () => {
   await yard?.stop();
   http?.kill('SIGKILL');

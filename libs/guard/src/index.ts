@@ -10,13 +10,14 @@ export {
   tenantPolicy,
   type TenantPolicyOptions,
 } from './policy.js';
-export { isAlive, type TreeUsage, treeUsage } from './process-tree.js';
+export { isAlive, startTimeOf, type TreeUsage, treeUsage } from './process-tree.js';
 export { followRedirects, type Hop, type Landed } from './redirect.js';
 export { Secret } from './secret.js';
 export {
   dataLimitKb,
   isolationArguments,
   limitVariables,
+  makeSandboxEtc,
   privateArguments,
   SANDBOX_ENVIRONMENT,
   SANDBOX_HOME,

@@ -62,3 +62,9 @@ export function isAlive(pid: number): boolean {
   const state = stat.slice(stat.lastIndexOf(')') + 2, stat.lastIndexOf(')') + 3);
   return state !== '' && state !== 'Z' && state !== 'X';
 }
+
+/** When a process started, in clock ticks since boot: tells it from a later one of the same number. Empty when it is gone. */
+export function startTimeOf(pid: number): string {
+  const stat = read(`/proc/${pid}/stat`);
+  return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? '';
+}

@@ -1,4 +1,5 @@
-import { lstatSync, readlinkSync } from 'node:fs';
+import { copyFileSync, lstatSync, mkdirSync, readdirSync, readlinkSync, statSync, symlinkSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 /** Private to one sandbox; a memory file system that ends with it. */
@@ -65,11 +66,45 @@ export function isolationArguments(): string[] {
   ];
 }
 
-/** The read-only system: programs and libraries, the few files of /etc that are no secret, and `readOnlyPaths`. */
-export function systemArguments(readOnlyPaths: readonly string[]): string[] {
-  const args = ['--ro-bind', '/usr', '/usr', ...systemFolders(), '--dir', '/etc'];
-  for (const name of ETC) args.push('--ro-bind-try', `/etc/${name}`, `/etc/${name}`);
-  for (const name of ['passwd', 'group', 'hosts']) args.push('--ro-bind', asset(`rootfs/${name}`), `/etc/${name}`);
+/**
+ * Copies what a sandbox sees as /etc into the new folder `path`, once for all sandboxes: a mount for each file costs every
+ * command more than a millisecond. Keys of the machine (`ssl/private`) stay out, as does what this user may not read.
+ */
+export function makeSandboxEtc(path: string): void {
+  mkdirSync(path, { recursive: true, mode: 0o755 });
+  for (const name of ETC) copyReadable(`/etc/${name}`, join(path, name));
+  for (const name of ['passwd', 'group', 'hosts']) copyFileSync(asset(`rootfs/${name}`), join(path, name));
+}
+
+function copyReadable(from: string, to: string): void {
+  let entry;
+  try {
+    entry = lstatSync(from);
+    // A name of /etc itself may lead elsewhere on the machine: what it leads to is what is meant.
+    if (entry.isSymbolicLink() && dirname(from) === '/etc') entry = statSync(from);
+    if (entry.isSymbolicLink()) symlinkSync(readlinkSync(from), to);
+    else if (entry.isFile()) copyFileSync(from, to);
+    else if (entry.isDirectory() && from !== '/etc/ssl/private') {
+      const names = readdirSync(from);
+      mkdirSync(to, { mode: 0o755 });
+      for (const name of names) copyReadable(join(from, name), join(to, name));
+    }
+  } catch (error) {
+    if (!/^(ENOENT|EACCES|EPERM|ELOOP)$/.test((error as NodeJS.ErrnoException).code ?? '')) throw error;
+  }
+}
+
+/**
+ * The read-only system: programs and libraries, /etc and `readOnlyPaths`. `etc` comes from `makeSandboxEtc`; without it
+ * the same files of the machine are shown one by one, which is dearer and needs nothing made before.
+ */
+export function systemArguments(readOnlyPaths: readonly string[], etc?: string): string[] {
+  const args = ['--ro-bind', '/usr', '/usr', ...systemFolders()];
+  if (etc === undefined) {
+    args.push('--dir', '/etc');
+    for (const name of ETC) args.push('--ro-bind-try', `/etc/${name}`, `/etc/${name}`);
+    for (const name of ['passwd', 'group', 'hosts']) args.push('--ro-bind', asset(`rootfs/${name}`), `/etc/${name}`);
+  } else args.push('--ro-bind', etc, '/etc');
   args.push('--ro-bind', asset('rootfs/limits.sh'), '/run/limits');
   for (const path of readOnlyPaths) args.push('--ro-bind', path, path);
   return args;
@@ -84,7 +119,7 @@ export function privateArguments(tmpMb: number): string[] {
     ...memory('/tmp'),
     ...memory('/dev/shm'),
     ...['--perms', '0700', '--size', size, '--tmpfs', SANDBOX_HOME],
-    ...['--dir', '/var/tmp', '--size', size, '--perms', '1777', '--tmpfs', '/var/tmp'],
+    ...['--symlink', '../tmp', '/var/tmp'],
   ];
 }
 

@@ -233,7 +233,13 @@ export class CallBlockReader {
       }
       repairs.push(...reading.repairs);
       const input = text.slice(from, Math.min(reading.end, from + 1000));
-      const found = shapeCalls(reading.value, reading.literals, input, name);
+      const found = shapeCalls(
+        reading.value,
+        reading.literals,
+        input,
+        name,
+        name === undefined ? undefined : this.sink.parameterNames(name),
+      );
       let after = skipBlank(text, reading.end);
       if (after >= text.length) {
         if (!this.final) return 'need';
@@ -356,6 +362,13 @@ export class CallBlockReader {
   ): void {
     for (const rule of reading?.repairs ?? []) this.sink.countRepair(rule);
     const input = this.text.slice(at, Math.min(end, at + 1000));
+    if (reading?.twice) {
+      const { parameter, at: place } = reading.twice;
+      const message = `the parameter ${parameter} is given twice, with different values`;
+      const body = this.text.slice(at, Math.max(place, Math.min(end, at + 1000)));
+      this.sink.addUnreadable('malformed_json', message, body, place - at, name);
+      return;
+    }
     this.sink.addCall({ name, args, input, ...(reading?.textValues ? { textValues: true } : {}) });
   }
 

@@ -5,7 +5,7 @@ import { mayStillChange } from './tolerant-json.js';
 
 const MARK = /<\|(start|channel|message|constrain|end|call|return)\|>/g;
 const MARK_HERE = /<\|(?:start|channel|message|constrain|end|call|return)\|>/y;
-const RECIPIENT = /\bto=([^\s<>]{1,200})/;
+const RECIPIENT = /\bto=([^\s<>]{1,200})/g;
 const CHANNEL = /<\|channel\|>\s{0,8}([A-Za-z_]{1,40})/;
 const LONGEST_MARK = '<|constrain|>'.length;
 const STARTS = ['<|start|>', '<|channel|>', '<|message|>', '<|constrain|>', 'to='];
@@ -22,6 +22,8 @@ interface Header {
   role: string;
   channel: string | undefined;
   recipient: string | undefined;
+  /** It is addressed to a second one too. */
+  ambiguous: boolean;
 }
 
 /**
@@ -107,7 +109,7 @@ export class HarmonyReader {
     if (reading.status === 'bad') {
       if (!final && mayStillChange(reading, text)) return 'need';
       MARK_HERE.lastIndex = start;
-      if (MARK_HERE.test(text)) {
+      if (MARK_HERE.test(text) && !this.header!.ambiguous) {
         // A tool without parameters may be called with no content at all.
         this.sink.addCall({ name, args: {}, input: text.slice(at, start) });
         return this.endMessage(markName(text, start), start);
@@ -129,7 +131,9 @@ export class HarmonyReader {
     const mark = MARK.exec(text);
     if (!mark && !final) return 'need';
     const rest = text.slice(reading.end, mark ? mark.index : text.length);
-    if (skipBlank(rest, 0) < rest.length) {
+    if (this.header!.ambiguous) {
+      this.sink.addUnreadable('malformed_json', 'the message is addressed to two tools', text.slice(at, at + 1000), 0);
+    } else if (skipBlank(rest, 0) < rest.length) {
       this.sink.addUnreadable(
         'malformed_json',
         'more text after the arguments',
@@ -169,6 +173,12 @@ function markName(text: string, at: number): string {
 
 function headerOf(text: string): Header {
   const started = /<\|start\|>\s{0,8}([^\s<]{1,200})/.exec(text)?.[1];
-  const recipient = RECIPIENT.exec(text)?.[1];
-  return { role: started ?? 'assistant', channel: CHANNEL.exec(text)?.[1], recipient };
+  const recipients = new Set(Array.from(text.matchAll(RECIPIENT), ([, recipient]) => recipient));
+  const [recipient] = recipients;
+  return {
+    role: started ?? 'assistant',
+    channel: CHANNEL.exec(text)?.[1],
+    recipient,
+    ambiguous: recipients.size > 1,
+  };
 }

@@ -6,7 +6,8 @@ export const MAX_DEPTH = 256;
  * a number that JavaScript may not keep as written, or a key with an escape: V8 13.6 (Node 24) takes `{"\\n":1}` for an
  * earlier `{"\\\\":1}`, since it compares the source of a key with the keys of the shape it expects.
  */
-export type Extent = { status: 'ok'; end: number; odd: boolean } | { status: 'cut' } | { status: 'bad'; at: number };
+export type Extent =
+  { status: 'ok'; end: number; odd: boolean; keys: number } | { status: 'cut' } | { status: 'bad'; at: number };
 
 const enum State {
   Value,
@@ -28,6 +29,7 @@ export function strictExtent(text: string, start: number): Extent {
   const stack: boolean[] = [];
   let state = State.Value as State;
   let odd = false;
+  let keys = 0;
   let at = start;
   while (at < length) {
     const code = text.charCodeAt(at);
@@ -43,6 +45,7 @@ export function strictExtent(text: string, start: number): Extent {
         if (state === State.Key || state === State.KeyOrEnd) {
           for (let key = at + 1; key < close && !odd; key++) odd = text.charCodeAt(key) === 0x5c;
           state = State.Colon;
+          keys++;
         } else state = State.After;
         at = close + 1;
         break;
@@ -61,7 +64,7 @@ export function strictExtent(text: string, start: number): Extent {
         const fits = state === State.After || state === (object ? State.KeyOrEnd : State.ValueOrEnd);
         if (!fits || stack.pop() !== object) return { status: 'bad', at };
         at++;
-        if (stack.length === 0) return { status: 'ok', end: at, odd };
+        if (stack.length === 0) return { status: 'ok', end: at, odd, keys };
         state = State.After;
         break;
       }

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { type AnswerSink } from './answer-sink.js';
 import { shapeCalls } from './call-shape.js';
 import { skipBlank } from './json-scan.js';
@@ -253,6 +254,9 @@ export function readPythonic(text: string, at: number, final: boolean, sink: Ans
       if (reading.status === 'bad') {
         place = reading.at;
         return fail('malformed_json', `${key} is not a literal: ${reading.message}`);
+      }
+      if (Object.hasOwn(call.args, key) && !isDeepStrictEqual(call.args[key], reading.value)) {
+        return fail('malformed_json', `${key} is given twice, with different values`);
       }
       if (key !== '__proto__') call.args[key] = reading.value;
       for (const [pointer, literal] of reading.literals) call.literals.set(`/${key}${pointer}`, literal);

@@ -48,7 +48,16 @@ export const GLM: ParameterSyntax = {
 };
 
 export type BlockReading =
-  | { status: 'ok'; args: unknown; textValues: boolean; end: number; closed: 'call' | 'block'; repairs: string[] }
+  | {
+      status: 'ok';
+      args: unknown;
+      textValues: boolean;
+      end: number;
+      closed: 'call' | 'block';
+      repairs: string[];
+      /** A parameter that was given two different values, and where the second one is: the call cannot be run. */
+      twice?: { parameter: string; at: number } | undefined;
+    }
   | { status: 'need' }
   | { status: 'cut'; at: number }
   | { status: 'bad'; at: number; end?: number; message: string };
@@ -105,6 +114,7 @@ export function readParameters(
 ): BlockReading {
   const args: Record<string, unknown> = {};
   const repairs: string[] = [];
+  let twice: { parameter: string; at: number } | undefined;
   let at = from;
   for (;;) {
     at = skipBlank(text, at);
@@ -120,18 +130,23 @@ export function readParameters(
       const whole = text.slice(start, natural.at);
       const implied = syntax.implied && impliedEnd(whole, syntax.implied, known, args, name);
       const value = implied === undefined ? whole : whole.slice(0, implied);
-      if (name !== '__proto__') args[name] = stripBreaks(value, implied === undefined);
+      if (name !== '__proto__') {
+        const stripped = stripBreaks(value, implied === undefined);
+        // Reading goes on: the end of the block is known only by its values.
+        if (Object.hasOwn(args, name) && args[name] !== stripped) twice ??= { parameter: name, at };
+        args[name] = stripped;
+      }
       if (implied !== undefined) repairs.push('missing_parameter_close');
       at = implied === undefined ? natural.end : start + implied;
       continue;
     }
     if (at === from && text[at] === '{' && syntax === QWEN) return jsonArguments(text, at, final);
     const call = callCloseAt(text, at);
-    if (call >= 0) return { status: 'ok', args, textValues: true, end: call, closed: 'call', repairs };
+    if (call >= 0) return { status: 'ok', args, textValues: true, end: call, closed: 'call', repairs, twice };
     if (syntax.end) {
       syntax.end.lastIndex = at;
       if (syntax.end.test(text)) {
-        return { status: 'ok', args, textValues: true, end: syntax.end.lastIndex, closed: 'block', repairs };
+        return { status: 'ok', args, textValues: true, end: syntax.end.lastIndex, closed: 'block', repairs, twice };
       }
     }
     syntax.closeHere.lastIndex = at;

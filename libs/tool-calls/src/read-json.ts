@@ -9,18 +9,22 @@ const NO_LITERALS = new Map<string, string>();
  */
 export function readJson(text: string, start: number, closes?: (at: number) => boolean): JsonReading {
   const extent = strictExtent(text, start);
+  let twice = false;
   if (extent.status === 'ok' && !extent.odd) {
     try {
       const slice = text.slice(start, extent.end);
       const value: unknown = JSON.parse(slice);
-      if (mayHoldForbiddenKey(slice)) dropForbiddenKeys(value);
-      return { status: 'ok', value, end: extent.end, literals: NO_LITERALS, repairs: [] };
+      twice = extent.keys > 1 && countKeys(value) !== extent.keys;
+      if (!twice) {
+        if (mayHoldForbiddenKey(slice)) dropForbiddenKeys(value);
+        return { status: 'ok', value, end: extent.end, literals: NO_LITERALS, repairs: [] };
+      }
     } catch {
       // A raw control character or an invalid escape in a string: the tolerant reader tells them apart.
     }
   }
   const reading = readTolerant(text, start, closes);
-  if (reading.status === 'ok' && extent.status === 'ok' && reading.repairs.length === 0 && !extent.odd) {
+  if (reading.status === 'ok' && extent.status === 'ok' && reading.repairs.length === 0 && !extent.odd && !twice) {
     reading.repairs.push('raw_control_character');
   }
   return reading;
@@ -41,6 +45,18 @@ export function readJsonText(text: string): JsonReading {
 /** Three plain searches are several times faster than one pattern. A key may also be written with escapes. */
 function mayHoldForbiddenKey(json: string): boolean {
   return json.includes('__proto__') || json.includes('constructor') || json.includes('\\u');
+}
+
+/** All keys of a value; JSON.parse keeps one of a kind. */
+function countKeys(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0;
+  let count = 0;
+  if (Array.isArray(value)) {
+    for (const child of value) count += countKeys(child);
+    return count;
+  }
+  for (const key in value) count += 1 + countKeys((value as Record<string, unknown>)[key]);
+  return count;
 }
 
 function dropForbiddenKeys(value: unknown): void {

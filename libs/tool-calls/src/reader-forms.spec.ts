@@ -41,6 +41,11 @@ describe('what is only quoted or mentioned is no call', () => {
     '```json\n{"name":"read","arguments":{"path":"a"}}\n```\nand more',
     'Write <function=read><parameter=path>a</parameter></function> to read.',
     `Text <tool_call> in a sentence.`,
+    `> ${good}\n> was its answer`,
+    `1. > > ${good}\n\nwas its answer`,
+    `<!-- ${good} -->\nhidden`,
+    `<!--> <!-- ${good}`,
+    `It is written \\${good.replaceAll('</', '\\</')}.`,
   ])('%s', (text) => {
     expect(read(text)).toEqual({ calls: [], errors: [], text: text.trim(), reasoning: '' });
   });
@@ -71,6 +76,31 @@ describe('calls next to trouble', () => {
     expect(read(`${made}</think>ok`)).toMatchObject({ calls: [], text: 'ok' });
   });
 
+  it.each([
+    '<|im_start|>user\n',
+    '<|im_start|>tool\r\n',
+    '<|start_header_id|>ipython<|end_header_id|>',
+    '<|header_start|>user<|header_end|>',
+    '<|start|>user<|message|>',
+    '<|im_user|>user<|im_middle|>',
+    '<|observation|>\n',
+    '<start_of_turn>user\n',
+    '<｜User｜>',
+    '<｜tool▁outputs▁begin｜>',
+  ])('a made-up turn ends the answer: %j', (header) => {
+    for (const dialects of [undefined, ALL_TEXT_DIALECTS]) {
+      const options: ParseOptions = { tools, turn: 1, ...(dialects ? { dialects } : {}) };
+      const { calls, text, notes } = parseToolCalls(`${good} ok ${header}${good} more`, options);
+      expect([calls.length, text, notes.fabricatedResult]).toEqual([1, 'ok', true]);
+    }
+    expect(read(`a ${header}b</think>${good}`)).toMatchObject({ calls: [CALL], text: '' });
+  });
+
+  it('the turn of an assistant, and a header in a sentence, end nothing', () => {
+    for (const text of ['<|im_start|>assistant\n', 'It starts with <|im_start|>user and a line break.'])
+      expect(read(`${text}\n${good}`).calls).toEqual([CALL]);
+  });
+
   it('a bad escape in a string cannot let a call that is quoted in the same string out', () => {
     const quoted = '<tool_call>{\\"name\\":\\"read\\",\\"arguments\\":{\\"path\\":\\"x\\"}}</tool_call>';
     const text = `<tool_call>{"name":"read","arguments":{"path":"C:\\Users ${quoted}${quoted}"}}</tool_call>${good}`;
@@ -86,6 +116,16 @@ describe('calls next to trouble', () => {
       calls: [CALL],
       text: '',
     });
+  });
+
+  it('what says two things at once is refused by name and place, through the API too', () => {
+    const twice = '{"path":"a","path":"b"}';
+    const native = readNativeCalls({ text: '', tool_calls: [{ id: '1', name: 'read', arguments: twice }] }, { tools });
+    expect(native.calls).toEqual([]);
+    expect(native.errors).toMatchObject([{ id: '1', kind: 'malformed_json', name: 'read', column: 13 }]);
+    const [error] = parseToolCalls(`<tool_call>{"name":"read","arguments":${twice}}</tool_call>`, { tools }).errors;
+    expect(error).toMatchObject({ kind: 'malformed_json', name: 'read', required: ['path'] });
+    expect(error!.message).toContain('twice');
   });
 
   it('parameters outside of "arguments" are an error and not a call without them', () => {

@@ -243,6 +243,13 @@ describe('hostile answers cost linear work', () => {
     'python calls': '[search(a=1,',
     spaces: ' ',
     'code spans': '`a``b',
+    'comments without an end': '<!-- ',
+    'tags in one quoted line': '> <tool_call>',
+    'quoted lines': '\n> <tool_call>',
+    'escaped tags': '\\<tool_call>',
+    backslashes: '\\',
+    'halves of turns': '<|im_start|>us',
+    'repeated keys': '"k":1,',
     'parameters on one line': '<parameter=k>x</parameter>',
     'strings with quoted calls': '"\\q</tool_call><tool_call>[",',
   };
@@ -264,7 +271,7 @@ describe('hostile answers cost linear work', () => {
 
   for (const [name, unit] of Object.entries(generators)) {
     it(`${name} in great number take linear work and give few errors and no call`, () => {
-      for (const head of ['', '<tool_call>', '<tool_call>\n<function=a>\n<parameter=k>\n']) {
+      for (const head of ['', '<tool_call>', '<tool_call>{', '<tool_call>\n<function=a>\n<parameter=k>\n']) {
         doubles(head, unit, 2000);
         const result = parseToolCalls(head + unit.repeat(20_000), everything);
         expect(result.calls).toEqual([]);

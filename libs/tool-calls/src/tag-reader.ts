@@ -1,7 +1,16 @@
 import { type AnswerSink } from './answer-sink.js';
 import { CodeSpans } from './code-spans.js';
 import { type CallBlock, CallBlockReader } from './call-block.js';
-import { CALL_TAGS, REASONING_TAGS, isPartialMark, nameAttribute, opensCall, type Tag, tagAt } from './marks.js';
+import {
+  CALL_TAGS,
+  REASONING_TAGS,
+  isPartialMark,
+  nameAttribute,
+  opensCall,
+  type Tag,
+  tagAt,
+  turnAt,
+} from './marks.js';
 import { readMistral, readPythonic, readTokenMark } from './packs.js';
 import { readJson } from './read-json.js';
 import { shapeCalls } from './call-shape.js';
@@ -11,6 +20,12 @@ import { type Dialect } from './types.js';
 const TOKEN_PACKS: readonly Dialect[] = ['kimi', 'deepseek', 'token_json', 'pythonic'];
 const NOWHERE = Number.POSITIVE_INFINITY;
 const REASONING_CLOSE = /<\/(?:think|thinking)\s{0,4}>/gi;
+/** Where a comment ends; a reasoning block that ends before it was opened in the prompt, and the comment is a part of it. */
+const COMMENT_END = /-->|<\/(?:think|thinking)\s{0,4}>/gi;
+/** The beginning of a quoted line of Markdown, in a list too. */
+const QUOTE = /^[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?>/;
+/** As much of a line as shows whether it is quoted. */
+const LINE_HEAD = 24;
 const FENCE_CALL = /^(?:tool_call|toolcall|tool-call|tool_calls|function_call|invoke)$/i;
 const FENCE_TOOL = /^tool[ \t]{1,8}([\w.:-]{1,128})$/i;
 const WRAPPERS = /^(?:minimax:tool_call|function_calls|antml:function_calls|tool_calls)$/;
@@ -42,6 +57,9 @@ export class TagReader {
   private readonly packs: ReadonlySet<Dialect>;
   /** Whether only blanks and blocks stand before the unconsumed text on its line. */
   private cleanLine = true;
+  /** The first characters of the line that the unconsumed text goes on, and how many backslashes end it. */
+  private lineHead = '';
+  private slashes = 0;
   private wholeFence: WholeFence | undefined;
   private fence: { mark: string; length: number } = { mark: '`', length: 3 };
   private started = false;
@@ -50,6 +68,9 @@ export class TagReader {
   private nextTick = -1;
   private nextTilde = -1;
   private nextMistral = -1;
+  private commentEnd: { at: number; end: number } | undefined;
+  /** The line of the last mark: its first index, and the index of the line break that ends it. */
+  private line = { start: 0, end: -1 };
 
   constructor(
     private readonly sink: AnswerSink,
@@ -70,6 +91,8 @@ export class TagReader {
     this.spans.reset();
     this.blocks.start(text, final);
     this.nextLess = this.nextTick = this.nextTilde = this.nextMistral = -1;
+    this.commentEnd = undefined;
+    this.line = { start: 0, end: -1 };
     let at = 0;
     for (;;) {
       const before = at;
@@ -122,18 +145,30 @@ export class TagReader {
     const code = this.text.charCodeAt(at);
     if (code === 0x60) return this.readBackticks(at, from);
     if (code === 0x7e) return this.readTildes(at, from);
-    if (code === 0x5b)
+    if (code === 0x5b) {
+      if (this.isQuoted(at, from)) return this.quoted(at);
       return this.readPack(
         at,
         from,
         readMistral(this.text, at, this.final, this.sink, () => this.take(from, at)),
       );
+    }
     return this.readLess(at, from);
   }
 
   private readLess(at: number, from: number): Step | 'need' {
     const { text } = this;
     const next = text.charCodeAt(at + 1);
+    if (next === 0x21) return this.readComment(at);
+    const tag = tagAt(text, at);
+    if (tag && REASONING_TAGS.has(tag.name) && tag.rest.trim() === '') return this.readReasoningTag(tag, at, from);
+    if (!this.final && at + 1 >= text.length) return 'need';
+    if (this.isQuoted(at, from)) return this.quoted(at);
+    if (next === 0x7c || next === 0xff5c || next === 0x73 || next === 0x53) {
+      const turn = turnAt(text, at, this.final);
+      if (turn === 'need') return 'need';
+      if (turn >= 0) return this.drop(at, from, turn);
+    }
     if (next === 0x7c || next === 0xff5c) {
       if (!TOKEN_PACKS.some((pack) => this.packs.has(pack))) return literal(at + 1);
       if (!this.final && isPartialMark(text, at)) return 'need';
@@ -143,7 +178,6 @@ export class TagReader {
         readTokenMark(text, at, this.final, this.sink, this.packs, () => this.take(from, at)),
       );
     }
-    const tag = tagAt(text, at);
     if (!tag) return !this.final && isPartialMark(text, at) ? 'need' : literal(at + 1);
     if (CALL_TAGS.has(tag.name)) {
       if (opensCall(tag))
@@ -157,23 +191,7 @@ export class TagReader {
       this.sink.markGap();
       return block(tag.end);
     }
-    if (REASONING_TAGS.has(tag.name) && tag.rest.trim() === '') {
-      if (tag.closing) {
-        this.take(from, at);
-        this.releaseFence();
-        this.sink.takeBack();
-      } else {
-        this.flush(from, at);
-        this.state = State.Reasoning;
-      }
-      return block(tag.end);
-    }
-    if (!tag.closing && isResult(tag) && this.isCleanLine(at, from)) {
-      this.take(from, at);
-      this.sink.noteFabricated();
-      this.state = State.Dropped;
-      return block(tag.end);
-    }
+    if (!tag.closing && isResult(tag) && this.isCleanLine(at, from)) return this.drop(at, from, tag.end);
     if (tag.name === 'function' && !tag.closing && tag.rest.startsWith('=')) {
       if (!this.isCleanLine(at, from)) return literal(at + 1);
       return this.readCall(at, from, this.blocks.bareFunction(at));
@@ -184,6 +202,56 @@ export class TagReader {
       return block(tag.end);
     }
     return literal(at + 1);
+  }
+
+  /** A tag of reasoning counts in quotes too: the worst that may come of it is that a call does not run. */
+  private readReasoningTag(tag: Tag, at: number, from: number): Step {
+    if (tag.closing) {
+      this.take(from, at);
+      this.releaseFence();
+      this.sink.takeBack();
+    } else {
+      this.flush(from, at);
+      this.state = State.Reasoning;
+    }
+    return block(tag.end);
+  }
+
+  /** What stands in a comment is not said to anyone; one that does not end hides the rest of the answer. */
+  private readComment(at: number): Step | 'need' {
+    const { text } = this;
+    if (!text.startsWith('<!--', at)) return !this.final && text.length - at < 4 ? 'need' : literal(at + 1);
+    if (!this.commentEnd || this.commentEnd.at < at + 2) {
+      COMMENT_END.lastIndex = at + 2;
+      const found = COMMENT_END.exec(text);
+      this.commentEnd = found
+        ? { at: found.index, end: COMMENT_END.lastIndex }
+        : { at: text.length + 4, end: text.length };
+    }
+    const { at: close, end } = this.commentEnd;
+    if (close > text.length) {
+      if (!this.final) return 'need';
+    } else if (text.charCodeAt(close) === 0x3c) return literal(at + 4);
+    this.sink.countQuoted(text.slice(at, end));
+    return literal(end);
+  }
+
+  /** A mark in a quoted line or behind a backslash: text. */
+  private quoted(at: number): Step | 'need' {
+    if (this.text.charCodeAt(at) === 0x3c) {
+      if (!this.final && isPartialMark(this.text, at)) return 'need';
+      const tag = tagAt(this.text, at);
+      if (tag && opensCall(tag)) this.sink.countQuoted(this.text.slice(at, tag.end));
+    }
+    return literal(at + 1);
+  }
+
+  /** From here on the answer is made up: a result, or a turn of somebody else. */
+  private drop(at: number, from: number, end: number): Step {
+    this.take(from, at);
+    this.sink.noteFabricated();
+    this.state = State.Dropped;
+    return block(end);
   }
 
   private readCall(at: number, from: number, found: CallBlock | 'need'): Step | 'need' {
@@ -253,6 +321,8 @@ export class TagReader {
           this.take(from, at);
           this.wholeFence = { raw: text.slice(at, close.end), body: text.slice(bodyStart, close.at) };
           this.cleanLine = false;
+          this.lineHead = mark;
+          this.slashes = 0;
           return block(close.end);
         }
       }
@@ -353,6 +423,11 @@ export class TagReader {
     if (to <= from) return;
     const piece = this.text.slice(from, to);
     this.cleanLine = lineIsClean(piece, piece.length, this.cleanLine);
+    const lineBreak = piece.lastIndexOf('\n');
+    if (lineBreak >= 0) this.lineHead = piece.slice(lineBreak + 1, lineBreak + 1 + LINE_HEAD);
+    else if (this.lineHead.length < LINE_HEAD) this.lineHead += piece.slice(0, LINE_HEAD - this.lineHead.length);
+    const slashes = backslashesBefore(piece, piece.length, 0);
+    this.slashes = slashes === piece.length ? this.slashes + slashes : slashes;
     if (this.wholeFence && skipBlank(piece, 0) === piece.length) {
       this.wholeFence.raw += piece;
       return;
@@ -381,6 +456,20 @@ export class TagReader {
       if (!isBlank(code)) return false;
     }
     return this.cleanLine;
+  }
+
+  /** Whether the mark at `at` is in a quoted line, or escaped by a backslash. */
+  private isQuoted(at: number, from: number): boolean {
+    const { text } = this;
+    const slashes = backslashesBefore(text, at, from);
+    if ((at - slashes === from ? this.slashes + slashes : slashes) % 2 === 1) return true;
+    if (at > this.line.end) {
+      const end = find(text, '\n', at);
+      this.line = { start: text.lastIndexOf('\n', at - 1) + 1, end };
+    }
+    const { start } = this.line;
+    if (start > from) return QUOTE.test(text.slice(start, Math.min(at, start + LINE_HEAD)));
+    return QUOTE.test(this.lineHead + text.slice(from, Math.min(at, from + LINE_HEAD)));
   }
 
   private nextMark(at: number): number {
@@ -425,6 +514,12 @@ function block(end: number): Step {
 function find(text: string, mark: string, at: number): number {
   const found = text.indexOf(mark, at);
   return found < 0 ? NOWHERE : found;
+}
+
+function backslashesBefore(text: string, at: number, from: number): number {
+  let start = at;
+  while (start > from && text.charCodeAt(start - 1) === 0x5c) start--;
+  return at - start;
 }
 
 function lineIsClean(text: string, end: number, before: boolean): boolean {

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { MAX_DEPTH, isBlank } from './json-scan.js';
 
 export type JsonReading =
@@ -56,7 +57,8 @@ class Stop {
 
 /**
  * Reads one JSON value at `start`, forgiving only slips that have exactly one meaning: trailing commas, comments,
- * single or typographic quotes, bare keys, Python literals, raw control characters in strings. `closes(at)` says
+ * single or typographic quotes, bare keys, Python literals, raw control characters in strings, a key given twice with
+ * the same value. `closes(at)` says
  * whether an explicit close tag stands there: one missing closing brace is forgiven before it. A value that the text
  * ends in is never completed.
  */
@@ -64,10 +66,7 @@ export function readTolerant(text: string, start: number, closes?: (at: number) 
   const reader = new TolerantReader(text, start, closes);
   try {
     const value = reader.value(0);
-    if (reader.badEscape >= 0) {
-      const { badEscape, at } = reader;
-      return { status: 'bad', at: badEscape, seen: at, message: BAD_ESCAPE, end: at };
-    }
+    if (reader.unusable) return { status: 'bad', ...reader.unusable, seen: reader.at, end: reader.at };
     const literals = reader.oddNumbers ? literalsOf(value, reader.numbers) : new Map<string, string>();
     if (typeof value === 'number' && reader.lastNumber !== undefined) literals.set('', reader.lastNumber);
     return { status: 'ok', value, end: reader.at, literals, repairs: [...reader.repairs] };
@@ -75,14 +74,15 @@ export function readTolerant(text: string, start: number, closes?: (at: number) 
     if (!(stop instanceof Stop)) throw stop;
     if (stop.status === 'cut') return { status: 'cut', at: stop.at };
     const { at, message } = stop;
-    if (reader.badEscape >= 0) return { status: 'bad', at: reader.badEscape, seen: at, message: BAD_ESCAPE };
+    if (reader.unusable) return { status: 'bad', ...reader.unusable, seen: at };
     return { status: 'bad', at, seen: at, message };
   }
 }
 
 class TolerantReader {
   at: number;
-  badEscape = -1;
+  /** The first thing that makes the value unusable although it can be followed to its end. */
+  unusable: { at: number; message: string } | undefined;
   oddNumbers = false;
   readonly repairs = new Set<string>();
   /** Source texts of numbers, by the object or list that holds them. */
@@ -122,6 +122,7 @@ class TolerantReader {
         this.at++;
         return object;
       }
+      const keyAt = this.at;
       const key = this.key(char);
       this.blank();
       if (this.at >= this.text.length) throw this.cut();
@@ -129,6 +130,9 @@ class TolerantReader {
       this.at++;
       const value = this.value(depth + 1);
       if (!isForbidden(key, value)) {
+        if (Object.hasOwn(object, key) && !this.isSame(object, key, value)) {
+          this.unusable ??= { at: keyAt, message: 'a key is given twice, with different values' };
+        }
         this.keepNumber(object, key);
         object[key] = value;
       }
@@ -225,7 +229,7 @@ class TolerantReader {
       if (this.at + 6 > this.text.length && /^[0-9a-fA-F]*$/.test(hex)) throw this.cut();
     }
     // Reading goes on to find where the value ends; nothing of it is used.
-    if (this.badEscape < 0) this.badEscape = this.at;
+    this.unusable ??= { at: this.at, message: BAD_ESCAPE };
     this.at += 2;
     return '';
   }
@@ -259,6 +263,12 @@ class TolerantReader {
     if (/^[TFN]/.test(word)) this.repairs.add('python_literal');
     this.at += word.length;
     return LITERALS[word];
+  }
+
+  /** Whether a repeated key says the same again; numbers that JavaScript cannot keep only in the same digits. */
+  private isSame(object: Record<string, unknown>, key: string, value: unknown): boolean {
+    if (typeof value === 'object' && value !== null && this.oddNumbers) return false;
+    return isDeepStrictEqual(object[key], value) && this.numbers.get(object)?.get(key) === this.lastNumber;
   }
 
   private keepNumber(holder: object, key: string): void {

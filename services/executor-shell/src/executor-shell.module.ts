@@ -1,5 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
@@ -11,10 +10,11 @@ import {
 } from '@nestjs/common';
 import { BUILT_IN_TOOLS, YardError } from '@yardmaster/contracts';
 import { defineTool, serveTools, type Tool, type ToolOutcome, type ToolServer } from '@yardmaster/executor-kit';
-import { SERVICE, type ServiceContext } from '@yardmaster/service-kit';
+import { runningCallsMetrics, SERVICE, type ServiceContext } from '@yardmaster/service-kit';
 import { type ExecutorShellConfig, runnerSettings } from './config.js';
 import { readInstallPolicy } from './runner/install/install-stage.js';
 import { RegistryProxy } from './registry-proxy/registry-proxy.js';
+import { makeOwnFolder } from './runner-client/own-folder.js';
 import { connectRunner, startRunner, type LocalRunner } from './runner-client/start-runner.js';
 import type { RunnerStatus } from './runner-protocol.js';
 import { runShell, type ShellJobArguments, shellJob, type ShellRunArguments } from './shell-tools.js';
@@ -45,6 +45,8 @@ export class ShellExecutor implements OnApplicationBootstrap, BeforeApplicationS
       { kind: config.kind, bus, slots: config.slots, ackWaitMs: config.ackWaitMs, log },
       shellTools(client),
     );
+    const { server } = this;
+    runningCallsMetrics(health, () => server.counts);
   }
 
   async beforeApplicationShutdown(): Promise<void> {
@@ -70,7 +72,7 @@ export class ShellExecutor implements OnApplicationBootstrap, BeforeApplicationS
   }
 
   private async bringUpRunner(): Promise<RunnerClient> {
-    this.folder = mkdtempSync(join(tmpdir(), 'ym-shell-'));
+    this.folder = await makeOwnFolder();
     const settings: Record<string, string> = {
       YM_EXECUTOR_SHELL_STATE_DIR: join(this.folder, 'state'),
       ...runnerSettings(),

@@ -62,6 +62,8 @@ export class RunnerClient {
   #ask(request: RunnerRequest, options: RunOptions = {}): Promise<Exclude<RunnerFrame, { t: 'error' }>> {
     return new Promise((resolve, reject) => {
       const socket: Socket = connect(this.#path);
+      let connected = false;
+      socket.once('connect', () => (connected = true));
       const { signal } = options;
       const cancel = (): void => {
         socket.write('{"op":"cancel"}\n');
@@ -72,10 +74,9 @@ export class RunnerClient {
         settle();
       };
       const lost = (cause?: unknown): void => {
-        const unsent = socket.connecting || socket.pending;
         end(() =>
           reject(
-            unsent
+            !connected
               ? new YardError('UNAVAILABLE', 'YM-SHELL-RUNNER', 'The shell runner is not reachable.', {
                   cause,
                   retryAfterMs: 1000,

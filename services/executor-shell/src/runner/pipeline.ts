@@ -15,7 +15,8 @@ import { type RunnerConfig } from './config.js';
 import { FairQueue, QueueFull } from './fair-queue.js';
 import { HOME, WORKSPACE } from './sandbox/bwrap-arguments.js';
 import { type Cgroups } from './sandbox/cgroups.js';
-import { type Launcher } from './sandbox/launcher.js';
+import { type AtFaultPoint } from './fault-points.js';
+import { type Bind, type Launcher } from './sandbox/launcher.js';
 import { type Outcome, type RunHandle, runSandboxed } from './sandbox/run-sandboxed.js';
 import { CpuBudget } from './track/cpu-budget.js';
 import { DiskGuard } from './track/disk-guard.js';
@@ -23,11 +24,14 @@ import { Refusal, type Validated, validateRequest } from './validate.js';
 
 export type OutputListener = (stream: 'stdout' | 'stderr', text: string) => void;
 
+/** Starts a command of stage 5 like any other: counted, watched, ended with the rest; `extraBinds` are its way out. */
+export type StartInstall = (validated: Validated, extraBinds: readonly Bind[]) => Promise<Outcome>;
+
 /** Stage 5 as the pipeline sees it: null = nothing to do. */
 export type Installer = (
   validated: Validated,
   outcome: Outcome,
-  signal: AbortSignal | undefined,
+  start: StartInstall,
 ) => Promise<{ report: InstallReport; runAgain: boolean } | null>;
 
 export interface PipelineParts {
@@ -38,11 +42,15 @@ export interface PipelineParts {
   install?: Installer | undefined;
   /** One line for every command; never its text. */
   audit: (entry: Record<string, unknown>) => void;
+  /** For tests alone. */
+  at?: AtFaultPoint | undefined;
 }
 
 interface Running {
   tenant: string;
-  handle: RunHandle;
+  background: boolean;
+  /** Null until it has been started. */
+  handle: RunHandle | null;
 }
 
 const CPU_CHECK_MS = 500;
@@ -58,6 +66,10 @@ export class Pipeline {
   /** Stage 6: everything that was started and has not ended. */
   readonly #running = new Map<string, Running>();
   readonly #cpuTimer: NodeJS.Timeout;
+  /** Foreground commands that hold a slot, between their processes too. */
+  #foreground = 0;
+  /** Why everything ends, once it does. */
+  #ending: string | null = null;
 
   constructor(parts: PipelineParts) {
     this.#parts = parts;
@@ -69,24 +81,30 @@ export class Pipeline {
   }
 
   get running(): number {
-    return this.#running.size;
+    return this.#foreground + [...this.#running.values()].filter(({ background }) => background).length;
   }
 
-  /** Runs a foreground command through all stages; never rejects for what a command or a model does. */
+  /** Runs a foreground command through all stages; rejects only when the runner takes no command now. @throws QueueFull */
   async run(
     request: CommandRequest,
     options: { signal?: AbortSignal; onStarted?: (id: string) => void; onOutput?: OutputListener } = {},
   ): Promise<CommandResult> {
     const id = request.id ?? newId('cmd');
     const startedAt = performance.now();
+    const at: AtFaultPoint | undefined = this.#parts.at;
     const refused = await this.admit(request, id, startedAt);
     if ('verdict' in refused) return this.#account(request, refused);
     const validated = refused;
+    let stage: Verdict['stage'] = 'execute';
     let release: (() => void) | undefined;
     try {
       release = await this.queue.take(validated.tenant, options.signal);
+      this.#foreground++;
+      at?.('admitted', id);
       options.onStarted?.(id);
       let outcome = await (await this.start(id, validated, options)).done;
+      stage = 'collect';
+      at?.('collected', id);
       let report: InstallReport | undefined;
       if (
         this.#parts.install !== undefined &&
@@ -94,65 +112,75 @@ export class Pipeline {
         outcome.killedReason === null &&
         options.signal?.aborted !== true
       ) {
+        stage = 'install';
+        at?.('installing', id);
         // Once for a command, never again for its repetition.
-        const step = await this.#parts.install(validated, outcome, options.signal);
+        const step = await this.#parts.install(validated, outcome, async (inner, extraBinds) => {
+          const started = await this.start(`${id}-install`, inner, { signal: options.signal, extraBinds });
+          return started.done;
+        });
         report = step?.report;
+        at?.('installed', id);
         if (step?.runAgain === true) {
+          stage = 'execute';
           outcome = await (await this.start(id, validated, options)).done;
         }
       }
+      stage = 'collect';
       const result = this.result(id, validated, outcome, report);
+      stage = 'track';
+      at?.('answering', id);
       return this.#account(request, result);
     } catch (error) {
       if (error instanceof QueueFull) throw error;
+      const unrun = (status: Status, reason: string, killedReason: string | null): CommandResult =>
+        this.#account(request, this.#unrun(id, status, stage, null, reason, startedAt, validated, killedReason));
       if (options.signal?.aborted === true)
-        return this.#account(
-          request,
-          this.#unrun(
-            id,
-            'cancelled',
-            'execute',
-            null,
-            'Cancelled while it waited for its turn.',
-            startedAt,
-            validated,
-          ),
-        );
-      return this.#account(
-        request,
-        this.#unrun(
-          id,
-          'error',
-          'execute',
-          null,
-          `The command could not be started: ${(error as Error).message}`,
-          startedAt,
-          validated,
-        ),
+        return unrun('cancelled', 'Cancelled while it waited for its turn.', 'cancelled');
+      if (this.#ending !== null) return unrun('cancelled', 'The runner is shutting down.', this.#ending);
+      const told = (error as Error).message;
+      return unrun(
+        'error',
+        stage === 'execute'
+          ? `The command could not be run to its end: ${told}`
+          : `The command ended, but its result was lost (stage ${stage}): ${told}`,
+        null,
       );
     } finally {
+      if (release !== undefined) this.#foreground--;
       release?.();
     }
   }
 
   /** Stages 1 and 2: what to run, or the verdict that refuses it. */
   async admit(request: CommandRequest, id: string, startedAt = performance.now()): Promise<Validated | CommandResult> {
-    let validated: Validated;
+    let validated: Validated | null = null;
+    let stage: Verdict['stage'] = 'validate';
     try {
       validated = await validateRequest(request, this.#parts.config);
+      this.#parts.at?.('validated', id);
+      stage = 'intercept';
+      const refused = this.#judge(validated, id, startedAt) ?? (await this.#overQuota(validated, id, startedAt));
+      if (refused !== null) return refused;
+      this.#parts.at?.('intercepted', id);
+      return validated;
     } catch (error) {
       if (error instanceof Refusal)
         return this.#unrun(id, 'blocked', 'validate', error.rule, error.message, startedAt, null);
       return this.#unrun(
         id,
         'error',
-        'validate',
+        stage,
         null,
-        `The request could not be checked: ${(error as Error).message}`,
+        `The command could not be checked, and was not started: ${(error as Error).message}`,
         startedAt,
-        null,
+        validated,
       );
     }
+  }
+
+  /** Stage 2, and whether the tenant has CPU time left. */
+  #judge(validated: Validated, id: string, startedAt: number): CommandResult | null {
     const found = intercept(validated.command, {
       workspace: WORKSPACE,
       hostWorkspace: validated.hostPath,
@@ -172,6 +200,10 @@ export class Pipeline {
         validated,
       );
     }
+    return null;
+  }
+
+  async #overQuota(validated: Validated, id: string, startedAt: number): Promise<CommandResult | null> {
     // Twice the limit is reached only by starting again and again while over it.
     for (const [path, limitMb] of [
       [validated.hostPath, validated.limits.diskMb],
@@ -188,63 +220,82 @@ export class Pipeline {
           validated,
         );
     }
-    return validated;
+    return null;
   }
 
   /** Stage 3: registered before anything is spawned; when `done` settles no process, mount or cgroup is left. */
   async start(
     id: string,
     validated: Validated,
-    options: { signal?: AbortSignal | undefined; onOutput?: OutputListener | undefined; streamAll?: boolean },
+    options: {
+      signal?: AbortSignal | undefined;
+      onOutput?: OutputListener | undefined;
+      /** A job: nobody waits for it, and all of its output is handed on. */
+      background?: boolean;
+      extraBinds?: readonly Bind[];
+    },
   ): Promise<{ handle: RunHandle; done: Promise<Outcome> }> {
-    const { config, launcher, fifos, cgroups } = this.#parts;
+    const { config, launcher, fifos, cgroups, at } = this.#parts;
     const { signal } = options;
     signal?.throwIfAborted();
+    if (this.#ending !== null) throw new Error('The runner is shutting down.');
     const key = `${id}-${randomBytes(3).toString('hex')}`;
-    const cgroup = cgroups?.create(key, { memoryMb: validated.limits.memoryMb, pids: validated.limits.pids }) ?? null;
-    const launched = await launcher.prepare(key, validated).catch(async (error: unknown) => {
-      await cgroup?.remove();
-      throw error;
-    });
+    const entry: Running = { tenant: validated.tenant, background: options.background ?? false, handle: null };
+    this.#running.set(key, entry);
+    // Newest first; every one runs, whatever the others come to.
+    const undo: (() => unknown)[] = [() => this.#running.delete(key)];
     const cleanUp = async (): Promise<void> => {
-      this.#running.delete(key);
-      await launched.cleanUp();
-      await cgroup?.remove();
+      let failure: unknown;
+      for (const step of undo.splice(0)) {
+        try {
+          await step();
+        } catch (error) {
+          failure ??= error;
+        }
+      }
+      if (failure !== undefined) this.note({ event: 'clean-up-failed', id, error: (failure as Error).message });
     };
-    let handle: RunHandle;
     try {
-      handle = await runSandboxed({
+      const cgroup = cgroups?.create(key, { memoryMb: validated.limits.memoryMb, pids: validated.limits.pids }) ?? null;
+      if (cgroup !== null) undo.unshift(() => cgroup.remove());
+      const launched = await launcher.prepare(key, validated, options.extraBinds);
+      undo.unshift(launched.cleanUp);
+      at?.('prepared', id);
+      const handle = await runSandboxed({
         launch: launched.launch,
         script: validated.command,
         limits: validated.limits,
         fifos,
         cgroup,
         onOutput: options.onOutput,
-        streamAll: options.streamAll ?? false,
+        streamAll: options.background ?? false,
         sweep: launched.sweep,
+        at: at === undefined ? undefined : (point, pid) => at(point, id, pid),
       });
+      entry.handle = handle;
+      // It may have been told to end while it was being started.
+      if (this.#ending !== null) handle.kill(this.#ending);
+      const onAbort = (): void => handle.kill('cancelled');
+      signal?.addEventListener('abort', onAbort);
+      undo.unshift(() => signal?.removeEventListener('abort', onAbort));
+      if (signal?.aborted === true) onAbort();
+      for (const [path, limitMb] of [
+        [validated.hostPath, validated.limits.diskMb],
+        [join(validated.hostPath, '..'), config.tenantDiskMb],
+      ] as const)
+        undo.unshift(this.#disk.watch(path, limitMb, () => handle.kill('disk')));
+      const done = handle.done.finally(cleanUp);
+      void done.then(
+        (outcome) => this.#cpu.add(validated.tenant, outcome.cpuMs ?? 0),
+        () => undefined,
+      );
+      return { handle, done };
     } catch (error) {
+      entry.handle?.kill('fault');
+      await entry.handle?.done.catch(() => undefined);
       await cleanUp();
       throw error;
     }
-    this.#running.set(key, { tenant: validated.tenant, handle });
-    const onAbort = (): void => handle.kill('cancelled');
-    signal?.addEventListener('abort', onAbort);
-    if (signal?.aborted === true) onAbort();
-    const stops = [
-      this.#disk.watch(validated.hostPath, validated.limits.diskMb, () => handle.kill('disk')),
-      this.#disk.watch(join(validated.hostPath, '..'), config.tenantDiskMb, () => handle.kill('disk')),
-    ];
-    const done = handle.done.finally(async () => {
-      for (const stop of stops) stop();
-      signal?.removeEventListener('abort', onAbort);
-      await cleanUp();
-    });
-    void done.then(
-      (outcome) => this.#cpu.add(validated.tenant, outcome.cpuMs ?? 0),
-      () => undefined,
-    );
-    return { handle, done };
   }
 
   /** Stage 4's last step: an outcome as the caller sees it. */
@@ -300,7 +351,8 @@ export class Pipeline {
 
   /** Ends everything that runs, for a shutdown. */
   killAll(reason: string): void {
-    for (const { handle } of this.#running.values()) handle.kill(reason);
+    this.#ending ??= reason;
+    for (const { handle } of this.#running.values()) handle?.kill(reason);
   }
 
   close(): void {
@@ -310,6 +362,11 @@ export class Pipeline {
 
   audit(request: CommandRequest, result: CommandResult): void {
     this.#account(request, result);
+  }
+
+  /** A line beside the audit lines, for the operator. */
+  note(entry: Record<string, unknown>): void {
+    this.#parts.audit(entry);
   }
 
   #account(request: CommandRequest, result: CommandResult): CommandResult {
@@ -351,6 +408,7 @@ export class Pipeline {
     reason: string,
     startedAt: number,
     validated: Validated | null,
+    killedReason: string | null = null,
   ): CommandResult {
     const verdict: Verdict = {
       ...this.#blank(),
@@ -358,7 +416,7 @@ export class Pipeline {
       status,
       rule,
       reason,
-      killed_reason: status === 'cancelled' ? 'cancelled' : null,
+      killed_reason: killedReason,
       duration_ms: Math.round(performance.now() - startedAt),
       dropped_env: validated?.droppedEnv ?? [],
     };
@@ -368,6 +426,7 @@ export class Pipeline {
   #checkCpu(): void {
     const byTenant = new Map<string, { ms: number; handles: RunHandle[] }>();
     for (const { tenant, handle } of this.#running.values()) {
+      if (handle === null) continue;
       const entry = byTenant.get(tenant) ?? { ms: 0, handles: [] };
       entry.ms += handle.cpuMs();
       entry.handles.push(handle);

@@ -204,7 +204,7 @@ describe('runner', () => {
     const { runner } = await start({ YM_EXECUTOR_SHELL_CONCURRENCY: '1', YM_EXECUTOR_SHELL_TENANT_WAITING: '3' });
     const done: string[] = [];
     const run = (tenant: string): Promise<unknown> =>
-      runner.client.run({ tenant, workspace: 'w', command: 'sleep 0.2' }).then(() => done.push(tenant));
+      runner.client.run({ tenant, workspace: 'w', command: 'sleep 1.5' }).then(() => done.push(tenant));
     const all = [run('one'), run('one'), run('one'), run('one')];
     await until(async () => (await runner.client.status()).waiting === 3);
     await expect(run('one')).rejects.toMatchObject({ class: 'EXHAUSTED', retryAfterMs: 1000 });
@@ -280,7 +280,7 @@ describe('runner', () => {
     expect(
       await says('Creating new namespace failed: nesting depth or /proc/sys/user/max_*_namespaces exceeded (ENOSPC)'),
     ).toContain('max_user_namespaces');
-  });
+  }, 120_000);
 
   it('gives a result and leaves nothing behind when a stage fails under it', async () => {
     const dir = mkdtempSync(join(tmpdir(), 'yardmaster-runner-'));

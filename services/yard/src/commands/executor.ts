@@ -66,10 +66,22 @@ async function made(kind: string, running: StackFile, waitMs: number): Promise<S
   process.kill(running.pid, 'SIGUSR2');
   for (const until = Date.now() + waitMs; Date.now() < until; await sleep(50)) {
     const file = stackIn(stackFile());
-    if (file === undefined) throw new StackError('the stack has ended meanwhile', EXIT.unreachable);
+    if (file === undefined) {
+      // It may be in the middle of being written.
+      if (isAlive(running.pid)) continue;
+      throw new StackError('the stack has ended meanwhile', EXIT.unreachable);
+    }
     if (file.executors?.includes(kind) === true) return file;
     if (file.executor_problem !== undefined && addedExecutors(stateFolder()).includes(kind))
       throw new StackError(`the stack could not add "${kind}": ${file.executor_problem}`, EXIT.bug);
   }
   throw new StackError(`the stack did not add "${kind}" in time (its log: yard logs)`, EXIT.waitedTooLong);
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
 }

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { closeSync, constants, openSync, unlinkSync } from 'node:fs';
+import { closeSync, constants, openSync, rmSync, unlinkSync } from 'node:fs';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -53,7 +53,13 @@ export class FifoPool {
       try {
         await mkdir(this.#dir, { recursive: true, mode: 0o700 });
         const paths = Array.from({ length: BATCH }, () => join(this.#dir, `p${this.#made++}`));
-        await run('mkfifo', ['-m', '600', ...paths]);
+        try {
+          await run('mkfifo', ['-m', '600', ...paths]);
+        } catch (error) {
+          // A full disk takes some of them; nobody would ever use those.
+          for (const path of paths) rmSync(path, { force: true });
+          throw new Error(`no pipes could be made in the state folder: ${reasonOf(error)}`, { cause: error });
+        }
         this.#free.push(...paths);
       } finally {
         this.#filling = undefined;
@@ -67,4 +73,9 @@ export class FifoPool {
     this.#free = [];
     await rm(this.#dir, { recursive: true, force: true });
   }
+}
+
+function reasonOf(error: unknown): string {
+  const { stderr = '', message } = error as Error & { stderr?: string };
+  return (stderr.trim().split('\n')[0] || message).replace(/^mkfifo: /, '');
 }

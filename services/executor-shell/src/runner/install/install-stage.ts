@@ -3,12 +3,9 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type InstallPolicy, missingDependency } from '../../install/missing-dependency.js';
 import { type InstallReport } from '../../runner-protocol.js';
-import { type FifoPool } from '../collect/fifo-pool.js';
 import { type RunnerConfig } from '../config.js';
-import { type Installer } from '../pipeline.js';
-import { type Cgroups } from '../sandbox/cgroups.js';
-import { type BwrapLauncher } from '../sandbox/launcher.js';
-import { type Outcome, runSandboxed } from '../sandbox/run-sandboxed.js';
+import { type Installer, type StartInstall } from '../pipeline.js';
+import { type Outcome } from '../sandbox/run-sandboxed.js';
 import { clampLimits, type Validated } from '../validate.js';
 
 /** The policy file: what may be installed, and from where. */
@@ -50,16 +47,9 @@ export function readInstallPolicy(path: string): InstallPolicyFile {
  * sandbox of its own: the same walls, and one socket to the registry proxy as its only way out. One install at a time in
  * a workspace, one for a command.
  */
-export function createInstaller(parts: {
-  config: RunnerConfig;
-  launcher: BwrapLauncher;
-  fifos: FifoPool;
-  cgroups: Cgroups | null;
-  policy: InstallPolicyFile;
-}): Installer {
-  const { config, policy } = parts;
+export function createInstaller(config: RunnerConfig, policy: InstallPolicyFile): Installer {
   const busy = new Set<string>();
-  return async (validated, outcome, signal) => {
+  return async (validated, outcome, start) => {
     if (outcome.exitCode === 0) return null;
     const missing = missingDependency(
       { exitCode: outcome.exitCode, text: errorText(outcome), workspaceFiles: await listFiles(validated.hostPath) },
@@ -74,7 +64,7 @@ export function createInstaller(parts: {
       return { report: { ...report, detail: 'another install runs in this workspace' }, runAgain: false };
     busy.add(validated.hostPath);
     try {
-      const done = await install(parts, validated, script, signal);
+      const done = await install(config, validated, script, start);
       const ok = done.exitCode === 0 && done.killedReason === null && done.failure === null;
       if (ok) return { report: { ...report, outcome: 'installed' }, runAgain: config.install.runAgain };
       const said = Buffer.concat([done.stderr.head, done.stderr.tail]).toString().trim();
@@ -86,34 +76,15 @@ export function createInstaller(parts: {
   };
 }
 
-async function install(
-  parts: Parameters<typeof createInstaller>[0],
-  validated: Validated,
-  script: string,
-  signal: AbortSignal | undefined,
-): Promise<Outcome> {
-  const { config, launcher, fifos, cgroups } = parts;
-  signal?.throwIfAborted();
+function install(config: RunnerConfig, validated: Validated, script: string, start: StartInstall): Promise<Outcome> {
   const limits = clampLimits(
     { timeout_ms: config.install.timeoutMs, memory_mb: validated.limits.memoryMb, disk_mb: validated.limits.diskMb },
     config,
   );
   // The request's environment stays out: it may carry settings of the package manager.
-  const inner: Validated = { ...validated, command: script, env: {}, limits };
-  const { launch } = launcher.prepareWith(inner, [{ from: config.install.proxySocket!, to: PROXY_IN_SANDBOX }]);
-  const cgroup =
-    cgroups?.create(`install-${Date.now()}-${Math.random().toString(36).slice(2)}`, {
-      memoryMb: limits.memoryMb,
-      pids: limits.pids,
-    }) ?? null;
-  try {
-    const handle = await runSandboxed({ launch, script, limits, fifos, cgroup });
-    const onAbort = (): void => handle.kill('cancelled');
-    signal?.addEventListener('abort', onAbort);
-    return await handle.done.finally(() => signal?.removeEventListener('abort', onAbort));
-  } finally {
-    await cgroup?.remove();
-  }
+  return start({ ...validated, command: script, env: {}, limits }, [
+    { from: config.install.proxySocket!, to: PROXY_IN_SANDBOX },
+  ]);
 }
 
 /** What to run; null where the manager is only reported. The bridge is written in what the manager itself needs. */

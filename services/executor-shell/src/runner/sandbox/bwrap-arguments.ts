@@ -26,6 +26,8 @@ export interface SandboxSpec {
   limits: Pick<RunLimits, 'pids' | 'openFiles' | 'diskMb' | 'memoryMb'>;
   tmpMb: number;
   readOnlyPaths: readonly string[];
+  /** What it sees as /etc. */
+  etc: string;
   /** File descriptors in the child: the script, the seccomp filter, the status stream. */
   fds: { script: number; seccomp: number; status: number };
   /** Read-only extras, used by the install stage for its way out. */
@@ -37,7 +39,7 @@ export function bwrapArguments(spec: SandboxSpec): string[] {
   const args = [...isolationArguments(), '--clearenv'];
   const environment = { ...BASE_ENVIRONMENT, ...spec.env, ...limitVariables(spec.limits) };
   for (const [name, value] of Object.entries(environment)) args.push('--setenv', name, value);
-  args.push(...systemArguments(spec.readOnlyPaths), ...privateArguments(spec.tmpMb));
+  args.push(...systemArguments(spec.readOnlyPaths, spec.etc), ...privateArguments(spec.tmpMb));
   args.push('--bind', spec.workspaceHostPath, WORKSPACE);
   for (const { from, to } of spec.extraBinds ?? []) args.push('--ro-bind', from, to);
   args.push('--perms', '0444', '--ro-bind-data', String(spec.fds.script), '/run/command', ...sealArguments(spec.cwd));

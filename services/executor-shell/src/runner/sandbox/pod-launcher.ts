@@ -1,6 +1,7 @@
 import { readFileSync, readdirSync, readlinkSync, statSync } from 'node:fs';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type RunnerConfig } from '../config.js';
 import { type Validated } from '../validate.js';
 import { BASE_ENVIRONMENT, WORKSPACE } from './bwrap-arguments.js';
@@ -68,6 +69,22 @@ export class PodLauncher implements Launcher {
         }
       }
     }
+  }
+}
+
+/** Ends what a runner that was killed has left running; only its mark tells it from what does not belong here. */
+export async function endLeftovers(): Promise<void> {
+  for (let round = 0; round < 50; round++) {
+    const left = strangers().filter(({ mark }) => mark !== null);
+    if (left.length === 0) return;
+    for (const { pid } of left) {
+      try {
+        process.kill(pid, 'SIGKILL');
+      } catch {
+        // already gone
+      }
+    }
+    await sleep(20);
   }
 }
 

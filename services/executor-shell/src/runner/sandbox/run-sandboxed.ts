@@ -8,6 +8,7 @@ import { type FifoPool } from '../collect/fifo-pool.js';
 import { type Kept, StreamCollector } from '../collect/stream-collector.js';
 import { dataLimitKb } from './bwrap-arguments.js';
 import { type CommandCgroup } from './cgroups.js';
+import { endMarked, MARK, newMark } from './leftovers.js';
 
 /** How a child is started: `arguments` may name the descriptors below. */
 export interface Launch {
@@ -63,6 +64,10 @@ export interface RunHandle {
 const PIPES_GRACE_MS = 500;
 const KILL_GRACE_MS = 2000;
 const SAMPLE_FIRST_MS = 40;
+const READ_BYTES = 65_536;
+/** Buffers of ended commands for the next ones: made anew for each they are most of what the collector has to do. */
+const MOST_SPARE_BUFFERS = 32;
+const spareBuffers: Buffer[] = [];
 const SAMPLE_MS = 100;
 
 // Joins the cgroups, then becomes the program.
@@ -109,6 +114,8 @@ export async function runSandboxed(options: {
   streamAll?: boolean;
   /** Mode pod: how to end what has left the tree. */
   sweep?: (() => void) | undefined;
+  /** Told how far it is; see `fault-points.ts`. */
+  at?: ((point: 'pipes-open' | 'spawned' | 'output' | 'exited', pid?: number) => void) | undefined;
 }): Promise<RunHandle> {
   const { launch, limits, cgroup } = options;
   const startedAt = performance.now();
@@ -120,7 +127,9 @@ export async function runSandboxed(options: {
   });
   let seccomp: number | undefined;
   let child: ChildProcess;
+  const mark = newMark();
   try {
+    options.at?.('pipes-open');
     seccomp = openSync(SECCOMP_FILE, 'r');
     const [program, args] = startCommand(launch, limits, cgroup?.joinFiles ?? []);
     child = spawn(program, args, {
@@ -128,7 +137,7 @@ export async function runSandboxed(options: {
         launch.sandbox === 'none'
           ? ['ignore', out.writeFd, err.writeFd]
           : ['ignore', out.writeFd, err.writeFd, 'pipe', seccomp, 'pipe'],
-      env: launch.env,
+      env: launch.sandbox === 'bwrap' ? { ...launch.env, [MARK]: mark } : launch.env,
       detached: launch.sandbox === 'none',
       ...(launch.cwd === undefined ? {} : { cwd: launch.cwd }),
     });
@@ -141,15 +150,40 @@ export async function runSandboxed(options: {
     closeSync(err.writeFd);
     if (seccomp !== undefined) closeSync(seccomp);
   }
-  return new Run(child, out.readFd, err.readFd, startedAt, options);
+  try {
+    options.at?.('spawned', child.pid);
+    return new Run(child, mark, out.readFd, err.readFd, startedAt, options);
+  } catch (error) {
+    // Nobody reads from it yet, so nothing of it can be told: it ends as if it had not been started.
+    closeSync(out.readFd);
+    closeSync(err.readFd);
+    await abandon(child, launch);
+    await endMarked(mark);
+    throw error;
+  }
+}
+
+/** Ends a child that no run looks after, and waits until it is gone. */
+async function abandon(child: ChildProcess, launch: Launch): Promise<void> {
+  for (const stream of child.stdio) stream?.on('error', () => undefined).destroy();
+  await new Promise<void>((resolve) => {
+    child.once('error', () => resolve());
+    child.once('exit', () => resolve());
+    if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return resolve();
+    if (launch.sandbox === 'none') killGroup(child.pid);
+    child.kill('SIGKILL');
+  });
 }
 
 class Run implements RunHandle {
   readonly done: Promise<Outcome>;
   readonly #child: ChildProcess;
+  readonly #mark: string;
   readonly #options: Parameters<typeof runSandboxed>[0];
   readonly #collectors: { stdout: StreamCollector; stderr: StreamCollector };
   #killedReason: string | null = null;
+  /** What broke in this process while the command ran. */
+  #fault: Error | null = null;
   #exited = false;
   /** First process inside the sandbox, as seen from here. */
   #inner: number | null = null;
@@ -164,12 +198,14 @@ class Run implements RunHandle {
 
   constructor(
     child: ChildProcess,
+    mark: string,
     outFd: number,
     errFd: number,
     startedAt: number,
     options: Parameters<typeof runSandboxed>[0],
   ) {
     this.#child = child;
+    this.#mark = mark;
     this.#options = options;
     const { limits } = options;
     this.#collectors = {
@@ -186,9 +222,7 @@ class Run implements RunHandle {
       }
     }
     if (options.launch.sandbox === 'bwrap') {
-      const script = child.stdio[CHILD_FDS.script] as Writable;
-      script.on('error', () => undefined);
-      script.end(options.script);
+      (child.stdio[CHILD_FDS.script] as Writable).on('error', () => undefined);
       const status = statusStream(child);
       status.on('error', () => undefined);
       status.on('data', (chunk: Buffer) => this.#onStatus(chunk.toString()));
@@ -242,6 +276,9 @@ class Run implements RunHandle {
       if (pid !== undefined) {
         this.#inner = Number(pid);
         if (this.#killedReason !== null) this.#endTree();
+        // Not before: from here on bubblewrap ends with this process, so a command whose runner is killed while it is
+        // being started never begins, instead of running on with nobody to end it.
+        (this.#child.stdio[CHILD_FDS.script] as Writable).end(this.#options.script);
       }
     }
     const code = /"exit-code": (\d+)/.exec(this.#statusText)?.[1];
@@ -252,17 +289,24 @@ class Run implements RunHandle {
   #read(stream: 'stdout' | 'stderr', fd: number): { closed: Promise<void>; stop: () => void } {
     const { limits, onOutput } = this.#options;
     let socket: Socket;
+    const memory = spareBuffers.pop() ?? Buffer.allocUnsafeSlow(READ_BYTES);
     const closed = new Promise<void>((resolve) => {
       socket = new Socket({
         fd,
         readable: true,
         writable: false,
         onread: {
-          buffer: Buffer.allocUnsafe(65_536),
+          buffer: memory,
           callback: (count: number, buffer: Uint8Array): boolean => {
             this.#lastOutputAt = performance.now();
-            const text = this.#collectors[stream].push(buffer.subarray(0, count));
-            if (text !== '') onOutput?.(stream, text);
+            try {
+              this.#options.at?.('output', this.#child.pid);
+              const text = this.#collectors[stream].push(buffer.subarray(0, count));
+              if (text !== '') onOutput?.(stream, text);
+            } catch (error) {
+              this.#fault ??= error as Error;
+              this.kill('fault');
+            }
             if (this.#collectors.stdout.total + this.#collectors.stderr.total > limits.outputTotalBytes)
               this.kill('output');
             return true;
@@ -270,7 +314,11 @@ class Run implements RunHandle {
         },
       } as ConstructorParameters<typeof Socket>[0]);
       socket.on('error', () => resolve());
-      socket.on('close', () => resolve());
+      socket.on('close', () => {
+        // Nothing reads into it any more; what was kept of it has been copied.
+        if (spareBuffers.length < MOST_SPARE_BUFFERS) spareBuffers.push(memory);
+        resolve();
+      });
       // With `onread` nothing flows through the stream itself, but its end is still announced there.
       socket.on('end', () => socket.destroy());
       socket.resume();
@@ -314,15 +362,22 @@ class Run implements RunHandle {
     if (launch.sandbox === 'none') this.#endTree();
     else if (this.#inner !== null && isAlive(this.#inner)) killPid(this.#inner);
     let grace: NodeJS.Timeout | undefined;
-    const late = new Promise<void>((resolve) => (grace = setTimeout(resolve, PIPES_GRACE_MS)));
-    const status = launch.sandbox === 'bwrap' ? statusStream(child) : null;
-    const statusClosed = new Promise<void>((resolve) =>
-      status === null || status.destroyed ? resolve() : status.once('close', () => resolve()),
-    );
-    await Promise.race([Promise.all([...readers.map((reader) => reader.closed), statusClosed]), late]);
-    clearTimeout(grace);
-    for (const reader of readers) reader.stop();
-    for (const stream of child.stdio) stream?.destroy();
+    try {
+      this.#options.at?.('exited', child.pid);
+      const late = new Promise<void>((resolve) => (grace = setTimeout(resolve, PIPES_GRACE_MS)));
+      const status = launch.sandbox === 'bwrap' ? statusStream(child) : null;
+      const statusClosed = new Promise<void>((resolve) =>
+        status === null || status.destroyed ? resolve() : status.once('close', () => resolve()),
+      );
+      await Promise.race([Promise.all([...readers.map((reader) => reader.closed), statusClosed]), late]);
+    } finally {
+      clearTimeout(grace);
+      for (const reader of readers) reader.stop();
+      for (const stream of child.stdio) stream?.destroy();
+    }
+    // It was killed before it could say whom it had started.
+    if (launch.sandbox === 'bwrap' && this.#inner === null && signal !== null) await endMarked(this.#mark);
+    if (this.#fault !== null) throw this.#fault;
     const group = cgroup?.usage();
     const exitCode = launch.sandbox === 'bwrap' ? this.#innerExit : code !== null ? code : null;
     let killedReason = this.#killedReason;
@@ -330,7 +385,11 @@ class Run implements RunHandle {
     let failure: string | null = error === null ? null : error.message;
     if (failure === null && launch.sandbox === 'bwrap' && this.#innerExit === null && killedReason === null) {
       const said = this.#collectors.stderr.snapshot(false).head.toString().trim().slice(-500);
-      failure = `the sandbox did not start (${signal ?? `exit ${code}`})${said ? `: ${said}` : ''}`;
+      const how = `${signal ?? `exit ${code}`}`;
+      failure =
+        this.#inner === null
+          ? `the sandbox did not start (${how})${said ? `: ${said}` : ''}`
+          : `the sandbox was ended from outside, and the command with it (${how})${said ? `: ${said}` : ''}`;
     }
     return {
       exitCode,

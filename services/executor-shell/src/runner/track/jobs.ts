@@ -68,8 +68,6 @@ export class Jobs {
       );
     }
     const validated = { ...admitted, limits: { ...admitted.limits, timeoutMs: jobs.maxMs, silenceMs: 0 } };
-    // Registered before anything is spawned.
-    this.#record(id, { tenant: request.tenant, state: 'running', startedAt });
     const job = this.#add({
       id,
       tenant: request.tenant,
@@ -79,9 +77,11 @@ export class Jobs {
       verdict: this.#pipeline.runningVerdict(validated, { stdout: 0, stderr: 0 }, 0),
     });
     try {
+      // Registered before anything is spawned.
+      this.#record(id, { tenant: request.tenant, state: 'running', startedAt });
       const { handle, done } = await this.#pipeline.start(id, validated, {
         onOutput: (_stream, text) => log.append(text),
-        streamAll: true,
+        background: true,
       });
       job.handle = handle;
       job.verdict = () => this.#pipeline.runningVerdict(validated, handle.peek().bytes, Date.now() - startedAt);
@@ -146,13 +146,13 @@ export class Jobs {
     job.verdict = () => result.verdict;
     this.#pipeline.audit(request, result);
     const { output } = job.log.read(0, this.#config.jobs.logBytes);
-    this.#record(job.id, {
-      tenant: job.tenant,
-      state: 'ended',
-      startedAt: job.startedAt,
-      verdict: result.verdict,
-      output,
-    });
+    const { tenant, startedAt } = job;
+    try {
+      this.#record(job.id, { tenant, state: 'ended', startedAt, verdict: result.verdict, output });
+    } catch (error) {
+      // It can still be asked for while this runner lives; only a successor will take it for lost.
+      this.#pipeline.note({ event: 'job-record-failed', id: job.id, error: (error as Error).message });
+    }
   }
 
   #view(job: Job, after: number, mostBytes = this.#config.outputBytes.default): JobView {
