@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { LLAMA, LLAMA_VALUES, PROFILES, refusal, render } from './helm.ts';
-import { envOf, find, ofKind, type Pod, pods, quantity, selects, workloads } from './manifest.ts';
+import { DOWN_PERIOD_MS, UP_PERIOD_MS, UP_PODS } from '../../services/fleet/src/scaling/scaler.ts';
+import { type ExecutorTarget, parseExecutors } from '../../services/fleet/src/scaling/executors-file.ts';
+import { envOf, find, type Manifest, ofKind, type Pod, pods, quantity, selects, workloads } from './manifest.ts';
 
 /* eslint-disable @typescript-eslint/no-explicit-any */
 const renders = () => [
@@ -8,6 +10,12 @@ const renders = () => [
   { name: 'llama', manifests: render({ chart: LLAMA, values: LLAMA_VALUES }) },
   { name: 'colocated', manifests: render({ values: { workspaces: { shared: { colocate: true } } } }) },
 ];
+/** What the fleet is told to scale, by Deployment. */
+const scaledByFleet = (manifests: Manifest[]): Record<string, ExecutorTarget> => {
+  const file = ofKind(manifests, 'ConfigMap').find(({ data }) => data?.['executors.yaml'] !== undefined);
+  const targets = parseExecutors(file?.data?.['executors.yaml'] ?? '');
+  return Object.fromEntries(targets.map((target) => [target.deployment, target]));
+};
 const running = (pod: Pod) => ['Deployment', 'StatefulSet', 'DaemonSet'].includes(pod.owner.kind);
 
 test('everything that runs for long is asked whether it lives, whether it is ready, and has time to start', () => {
@@ -92,7 +100,8 @@ test('profile ha: two of each service on different nodes with a budget, three of
   for (const { metadata, spec, kind } of workloads(manifests)) {
     const component = metadata.labels!['app.kubernetes.io/component']!;
     if (component === 'redis') continue; // one pod by design: the profile says what to do instead
-    expect(spec.replicas, component).toBe(component === 'nats' ? 3 : 2);
+    const least = spec.replicas ?? scaledByFleet(manifests)[metadata.name]?.min;
+    expect(least, component).toBe(component === 'nats' ? 3 : 2);
     expect(kind).toBe(component === 'nats' ? 'StatefulSet' : 'Deployment');
     expect(spec.template.spec.topologySpreadConstraints[0].topologyKey, component).toBe('kubernetes.io/hostname');
     expect(find(manifests, 'PodDisruptionBudget', component).spec.maxUnavailable).toBe(1);
@@ -141,8 +150,59 @@ describe('scaling', () => {
       expect(spec.replicas === undefined, metadata.name).toBe(targets.includes(metadata.name));
   });
 
+  test('by default the fleet scales every executor; where they share a pod nobody does', () => {
+    const byDefault = render();
+    expect(Object.keys(scaledByFleet(byDefault))).toEqual([
+      'ym-yardmaster-executor-files',
+      'ym-yardmaster-executor-shell',
+    ]);
+    for (const name of Object.keys(scaledByFleet(byDefault)))
+      expect(workloads(byDefault).find(({ metadata }) => metadata.name === name)!.spec).not.toHaveProperty('replicas');
+    for (const others of [{ workspaces: { shared: { colocate: true } } }, { fleet: { enabled: false } }]) {
+      const manifests = render({ values: others });
+      expect(scaledByFleet(manifests)).toEqual({});
+      for (const { spec, metadata } of workloads(manifests)) expect(spec.replicas, metadata.name).toBeGreaterThan(0);
+    }
+    expect(
+      refusal({ values: { fleet: { enabled: false }, executors: { shell: { scaler: { mode: 'fleet' } } } } }),
+    ).toContain('executors.shell.scaler.mode is fleet, but fleet.enabled is false');
+  });
+
+  test('the fleet and KEDA scale by the same numbers, and never the same executor', () => {
+    const numbers = (slots: number, targetUtilization: number) => {
+      const entry = (mode: string) => ({
+        image: { repository: 'p', tag: '1' },
+        slots,
+        scaler: { mode, min: 0, max: 7, targetUtilization, cooldownSeconds: 90 },
+      });
+      const both = render({ values: { executors: { one: entry('fleet'), two: entry('keda') } } });
+      const fleet = scaledByFleet(both)['ym-yardmaster-executor-one']!;
+      const keda = find(both, 'ScaledObject', 'executor-two').spec;
+      expect(Object.keys(scaledByFleet(both))).not.toContain('ym-yardmaster-executor-two');
+      expect(String(fleet.callsPerPod)).toBe(keda.triggers[0].metadata.lagThreshold);
+      expect([fleet.min, fleet.max, fleet.cooldownMs]).toEqual([
+        keda.minReplicaCount,
+        keda.maxReplicaCount,
+        keda.cooldownPeriod * 1000,
+      ]);
+      const { scaleUp, scaleDown } = keda.advanced.horizontalPodAutoscalerConfig.behavior;
+      expect(scaleUp.policies).toEqual([
+        { type: 'Percent', value: 100, periodSeconds: UP_PERIOD_MS / 1000 },
+        { type: 'Pods', value: UP_PODS, periodSeconds: UP_PERIOD_MS / 1000 },
+      ]);
+      expect(scaleDown.policies.map(({ periodSeconds }: any) => periodSeconds * 1000)).toEqual([
+        DOWN_PERIOD_MS,
+        DOWN_PERIOD_MS,
+      ]);
+      expect(scaleDown.stabilizationWindowSeconds * 1000).toBe(fleet.cooldownMs);
+    };
+    for (const slots of [1, 4, 5, 10, 16]) for (const part of [0.1, 0.5, 0.6, 0.8, 1]) numbers(slots, part);
+  });
+
   test('one mode per executor: two at once cannot be written, and a scaler of one pod is refused', () => {
-    expect(refusal({ values: { executors: { shell: { scaler: { mode: 'keda,hpa' } } } } })).toMatch(/none.*keda.*hpa/s);
+    expect(refusal({ values: { executors: { shell: { scaler: { mode: 'keda,hpa' } } } } })).toMatch(
+      /auto.*none.*fleet.*keda.*hpa/s,
+    );
     expect(refusal({ values: { workspaces: { shared: { colocate: true } }, executors: { shell: keda } } })).toContain(
       'set scaler.mode to none',
     );

@@ -6,6 +6,9 @@ export interface Manifest {
   spec?: any; // eslint-disable-line @typescript-eslint/no-explicit-any
   data?: Record<string, string>;
   automountServiceAccountToken?: boolean;
+  rules?: unknown[];
+  roleRef?: { name: string };
+  subjects?: unknown[];
 }
 export interface Metadata {
   name: string;

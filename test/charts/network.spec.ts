@@ -68,6 +68,7 @@ test('who reaches whom inside the release is this table and no more', () => {
     dispatcher: ['nats:4222', 'redis:6379'],
     router: ['llama:8080', 'nats:4222', 'redis:6379'],
     registry: ['nats:4222'],
+    fleet: ['llama:8080', 'nats:4222'],
     'executor-shell': ['nats:4222'],
     'executor-files': ['nats:4222'],
     'executor-python': ['nats:4222'],
@@ -94,7 +95,27 @@ const beyond = (manifests: Manifest[], component: string) =>
   );
 
 describe('egress', () => {
-  test('only the router leaves the cluster, for HTTPS, and never to private or link-local addresses', () => {
+  test('the fleet reaches llama.cpp pods and the API server, and executors only where it counts their calls', () => {
+    const apiServer = { ports: [443, 6443].map((port) => ({ protocol: 'TCP', port })) };
+    expect(beyond(render(), 'fleet')).toEqual([apiServer]);
+    const to = [{ ipBlock: { cidr: '10.1.2.3/32' } }];
+    const networkPolicy = { apiServerTo: to, apiServerPorts: [6443] };
+    expect(beyond(render({ values: { fleet: { networkPolicy } } }), 'fleet')).toEqual([
+      { to, ports: [{ protocol: 'TCP', port: 6443 }] },
+    ]);
+    const llama = beyond(render({ values: { llamaReleases: { enabled: true } } }), 'fleet')[1];
+    expect(llama.to).toEqual([
+      { podSelector: { matchLabels: { 'app.kubernetes.io/name': 'llama' } }, namespaceSelector: {} },
+    ]);
+    const manifests = render({ values: { fleet: { deletionCost: { enabled: true } } } });
+    const all = pods(manifests);
+    const fleet = all.find(({ component }) => component === 'fleet')!;
+    for (const executor of all.filter(({ component }) => component.startsWith('executor-')))
+      expect(reaches(manifests, fleet, executor, 9090), executor.component).toBe(true);
+    expect(all.filter((pod) => reaches(manifests, fleet, pod, 9090)).length).toBe(2);
+  });
+
+  test('only the router leaves for the internet, for HTTPS, and never to private or link-local addresses', () => {
     const manifests = render();
     for (const component of ['api', 'dispatcher', 'registry', 'executor-shell', 'executor-files', 'bootstrap', 'nats'])
       expect(beyond(manifests, component), component).toEqual([]);

@@ -2,9 +2,10 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { render, renderText } from './helm.ts';
 import { ofKind, pods, selects, workloads } from './manifest.ts';
+import { parseExecutors } from '../../services/fleet/src/scaling/executors-file.ts';
 import { problemsOf } from './strict-types.ts';
 
-const scaler = fc.record({ mode: fc.constantFrom('none', 'keda', 'hpa'), min: fc.integer({ min: 1, max: 3 }) });
+const scaler = fc.record({ mode: fc.constantFrom('auto', 'none', 'keda', 'hpa'), min: fc.integer({ min: 1, max: 3 }) });
 const service = fc.record(
   {
     replicas: fc.integer({ min: 0, max: 3 }),
@@ -23,6 +24,15 @@ const values = fc.record(
     dispatcher: service,
     router: service,
     registry: service,
+    fleet: fc.record(
+      {
+        enabled: fc.boolean(),
+        replicas: fc.integer({ min: 0, max: 3 }),
+        deletionCost: fc.record({ enabled: fc.boolean() }),
+      },
+      { requiredKeys: [] },
+    ),
+    llamaReleases: fc.constantFrom({}, { enabled: true }, { enabled: true, namespaces: ['gpu', 'yard'] }),
     executors: fc.record(
       {
         shell: fc.record({
@@ -62,10 +72,10 @@ test(
         const manifests = render({ values: set, release });
         expect(renderText({ values: set, release, helm: 'helm3' })).toBe(renderText({ values: set, release }));
         expect((await Promise.all(manifests.map(problemsOf))).flat()).toEqual([]);
-        const keys = manifests.map(({ kind, metadata }) => `${kind} ${metadata.name}`);
+        const keys = manifests.map(({ kind, metadata }) => `${kind} ${metadata.namespace} ${metadata.name}`);
         expect(new Set(keys).size).toBe(keys.length);
-        for (const { owner, spec, all } of pods(manifests)) {
-          expect(spec.automountServiceAccountToken).toBe(false);
+        for (const { owner, spec, all, component } of pods(manifests)) {
+          expect(spec.automountServiceAccountToken).toBe(component === 'fleet');
           for (const { name, securityContext, env = [] } of all) {
             expect(securityContext, name).toMatchObject({
               allowPrivilegeEscalation: false,
@@ -79,9 +89,11 @@ test(
               expect(spec.terminationGracePeriodSeconds).toBeGreaterThanOrEqual(drain + 5);
           }
         }
-        const scaled = ofKind(manifests, 'ScaledObject', 'HorizontalPodAutoscaler').map(
-          ({ spec }) => spec.scaleTargetRef.name,
-        );
+        const file = ofKind(manifests, 'ConfigMap').find(({ data }) => data?.['executors.yaml'] !== undefined);
+        const scaled = [
+          ...ofKind(manifests, 'ScaledObject', 'HorizontalPodAutoscaler').map(({ spec }) => spec.scaleTargetRef.name),
+          ...parseExecutors(file?.data?.['executors.yaml'] ?? '').map(({ deployment }) => deployment),
+        ];
         expect(new Set(scaled).size).toBe(scaled.length);
         for (const { metadata, spec } of workloads(manifests))
           expect(spec.replicas === undefined).toBe(scaled.includes(metadata.name));

@@ -81,6 +81,7 @@ const VERSIONS = [
   'batch/v1',
   'policy/v1',
   'networking.k8s.io/v1',
+  'rbac.authorization.k8s.io/v1',
   'autoscaling/v2',
   'keda.sh/v1alpha1',
   'monitoring.coreos.com/v1',

@@ -94,13 +94,13 @@ test('root file systems are read-only; what is written to has a limit of its own
   });
 });
 
-test('no pod has a token, and each has an account of its own', () => {
+test('the fleet alone has a token, and each pod has an account of its own', () => {
   for (const { name, manifests } of renders()) {
     for (const account of ofKind(manifests, 'ServiceAccount'))
       expect(account.automountServiceAccountToken, name).toBe(false);
     const seen = new Map<string, string>();
     for (const { spec, component } of pods(manifests)) {
-      expect(spec.automountServiceAccountToken).toBe(false);
+      expect(spec.automountServiceAccountToken, `${name}: ${component}`).toBe(component === 'fleet');
       expect(spec.serviceAccountName).toMatch(/./);
       expect(spec.serviceAccountName).not.toBe('default');
       expect(seen.get(spec.serviceAccountName) ?? component).toBe(component);
@@ -110,9 +110,93 @@ test('no pod has a token, and each has an account of its own', () => {
   }
 });
 
-test('nothing may use the Kubernetes API: there are no roles', () => {
-  for (const { manifests } of renders())
-    expect(ofKind(manifests, 'Role', 'ClusterRole', 'RoleBinding', 'ClusterRoleBinding')).toEqual([]);
+describe('what may be done with the Kubernetes API', () => {
+  const LEASES = [
+    { apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs: ['create'] },
+    {
+      apiGroups: ['coordination.k8s.io'],
+      resources: ['leases'],
+      resourceNames: ['ym-yardmaster-fleet'],
+      verbs: ['get', 'update'],
+    },
+  ];
+  const ENDPOINTS = [
+    { apiGroups: ['discovery.k8s.io'], resources: ['endpointslices'], verbs: ['get', 'list', 'watch'] },
+  ];
+  const rolesOf = (values: object = {}) => ofKind(render({ values }), 'Role');
+  const role = (name: string, values: object = {}) =>
+    rolesOf(values).find(({ metadata }) => metadata.name === `ym-yardmaster-fleet-${name}`)?.rules;
+
+  test('no rule has a star, there is no ClusterRole, and only the fleet is bound', () => {
+    for (const { name, manifests } of renders()) {
+      expect(ofKind(manifests, 'ClusterRole', 'ClusterRoleBinding'), name).toEqual([]);
+      for (const { rules } of ofKind(manifests, 'Role')) expect(JSON.stringify(rules), name).not.toContain('"*"');
+      for (const { subjects, roleRef } of ofKind(manifests, 'RoleBinding')) {
+        expect(subjects).toEqual([{ kind: 'ServiceAccount', name: 'ym-yardmaster-fleet', namespace: 'yard' }]);
+        expect(ofKind(manifests, 'Role').map(({ metadata }) => metadata.name)).toContain(roleRef!.name);
+      }
+    }
+  });
+
+  test('discovery reads EndpointSlices and nothing else, where llama.cpp servers are', () => {
+    expect(role('discovery')).toBeUndefined();
+    expect(role('discovery', { llama: { enabled: true, model: LLAMA_VALUES.model } })).toEqual(ENDPOINTS);
+    expect(role('discovery', { llamaReleases: { enabled: true } })).toEqual(ENDPOINTS);
+    const spread = { llamaReleases: { enabled: true, namespaces: ['gpu-a', 'gpu-b'] } };
+    const where = (kind: string) =>
+      ofKind(render({ values: spread }), kind)
+        .filter(({ metadata }) => metadata.name.endsWith('-discovery'))
+        .map(({ metadata }) => metadata.namespace);
+    expect([where('Role'), where('RoleBinding')]).toEqual([
+      ['gpu-a', 'gpu-b'],
+      ['gpu-a', 'gpu-b'],
+    ]);
+  });
+
+  test('scaling gets and patches the scale of the executors by name, and its Lease; nothing else', () => {
+    const scale = (...names: string[]) => ({
+      apiGroups: ['apps'],
+      resources: ['deployments/scale'],
+      resourceNames: names.map((name) => `ym-yardmaster-executor-${name}`),
+      verbs: ['get', 'patch'],
+    });
+    expect(role('scaler')).toEqual([scale('files', 'shell'), ...LEASES]);
+    const values = {
+      executors: {
+        shell: { scaler: { mode: 'keda' } },
+        python: { image: { repository: 'p', tag: '1' }, scaler: { min: 0 } },
+      },
+    };
+    expect(role('scaler', values)).toEqual([scale('files', 'python'), ...LEASES]);
+    expect(role('scaler', { executorDefaults: { scaler: { mode: 'none' } } })).toEqual(LEASES);
+    // The Lease that the Role names is the one that the fleet takes.
+    expect(envOf(pods(render()).find(({ component }) => component === 'fleet')!.containers[0]!)).toMatchObject({
+      YM_FLEET_LEASE: 'ym-yardmaster-fleet',
+      YM_FLEET_NAMESPACE: 'yard',
+    });
+  });
+
+  test('pods may be patched only where that is switched on', () => {
+    expect(role('pods')).toBeUndefined();
+    expect(role('pods', { fleet: { deletionCost: { enabled: true } } })).toEqual([
+      { apiGroups: [''], resources: ['pods'], verbs: ['list', 'patch'] },
+    ]);
+  });
+
+  test('without the fleet nothing may use it', () => {
+    const manifests = render({ values: { fleet: { enabled: false } } });
+    expect(ofKind(manifests, 'Role', 'RoleBinding')).toEqual([]);
+    expect(manifests.filter(({ metadata }) => metadata.labels?.['app.kubernetes.io/component'] === 'fleet')).toEqual(
+      [],
+    );
+  });
+
+  test('of provider keys the fleet sees those that the values name', () => {
+    const values = { providerKeys: { existingSecret: 'keys' }, fleet: { providerKeys: ['LLAMA_KEY'] } };
+    const { spec } = pods(render({ values })).find(({ component }) => component === 'fleet')!;
+    const volume = spec.volumes.find(({ name }: { name: string }) => name === 'provider-keys');
+    expect(volume.secret).toEqual({ secretName: 'keys', items: [{ key: 'LLAMA_KEY', path: 'LLAMA_KEY' }] });
+  });
 });
 
 describe('secrets', () => {
@@ -206,13 +290,4 @@ describe('images', () => {
       `mirror.example.com/nats@${digest}`,
     );
   });
-});
-
-// The part that talks to the Kubernetes API is not in the charts yet; what they must hold for it stands here.
-describe.skip('skipped: services/fleet is not there yet', () => {
-  test('its pod alone mounts a token', () => {});
-  test('its discovery Role reads endpointslices and nothing else', () => {});
-  test('its scaler Role gets and patches deployments/scale of the executors by name, and leases', () => {});
-  test('the built-in scaler is one mode beside none, keda and hpa', () => {});
-  test('its egress reaches llama pods and the API server', () => {});
 });

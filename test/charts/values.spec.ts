@@ -180,7 +180,8 @@ describe('checksums', () => {
   });
 
   test('a change of the configuration changes exactly what reads it', () => {
-    expect(changed({ config: { routing: { default_model: 'x' } } })).toEqual(['api', 'dispatcher', 'router']);
+    expect(changed({ config: { routing: { default_model: 'x' } } })).toEqual(['api', 'dispatcher', 'fleet', 'router']);
+    expect(changed({ executors: { shell: { scaler: { max: 3 } } } })).toEqual(['fleet']);
     expect(changed({ nats: { extraConfig: 'max_connections: 1000' } })).toEqual(['nats']);
     expect(changed({ providerKeys: { values: { K: 'v' } } })).toEqual(['router']);
   });

@@ -298,6 +298,8 @@ describe('all of them together', () => {
       const container = containers.get(service)!;
       if (container.code !== undefined && restarts++ < 5) {
         await container.remove();
+        // Ports of the machine, which a container in a cluster does not share: another process may have been faster.
+        for (const what of ['health', 'metrics']) ports.delete(`${service} ${what}`);
         await startService(service);
       }
       last = await health(service, '/readyz');

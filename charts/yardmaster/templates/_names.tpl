@@ -42,11 +42,11 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- end }}
 {{- end }}
 
-{{/* metadata of an object: (dict "root" $ "component" "api" ["name" "…"] ["annotations" dict]) */}}
+{{/* metadata of an object: (dict "root" $ "component" "api" ["name" "…"] ["namespace" "…"] ["annotations" dict]) */}}
 {{- define "yardmaster.metadata" -}}
 metadata:
   name: {{ default (include "yardmaster.name" .) .name }}
-  namespace: {{ .root.Release.Namespace }}
+  namespace: {{ default .root.Release.Namespace .namespace }}
   labels:
     {{- include "yardmaster.labels" . | nindent 4 }}
   {{- with .annotations }}
@@ -80,15 +80,26 @@ metadata:
 {{/* The executors that are on, each with the defaults filled in: JSON of a map. */}}
 {{- define "yardmaster.executors" -}}
 {{- $all := dict -}}
+{{- $volumes := include "yardmaster.workspaces" . | fromJson -}}
 {{- range $name, $entry := .Values.executors -}}
 {{- $full := mergeOverwrite (deepCopy $.Values.executorDefaults) (deepCopy (default dict $entry)) -}}
 {{- if $full.enabled -}}
 {{- if not $full.kind }}{{ $_ := set $full "kind" $name }}{{ end -}}
+{{- /* What is in no pod of its own has a fixed number. */ -}}
+{{- if eq $full.scaler.mode "auto" -}}
+{{- $volume := get $volumes (default "" $full.workspace) -}}
+{{- $_ := set $full.scaler "mode" (ternary "fleet" "none" (and $.Values.fleet.enabled (not (and $volume $volume.colocate)))) -}}
+{{- end -}}
 {{- if not $full.runtimeClassName }}{{ $_ := set $full "runtimeClassName" (get (dict "gvisor" "gvisor" "kata" "kata") $full.isolation) }}{{ end -}}
 {{- $_ := set $all $name $full -}}
 {{- end -}}
 {{- end -}}
 {{- toJson $all -}}
+{{- end }}
+
+{{/* Waiting and running calls that one pod should have: one number for KEDA and the fleet. */}}
+{{- define "yardmaster.callsPerPod" -}}
+{{- max 1 (mulf (int .slots) .scaler.targetUtilization | floor | int) -}}
 {{- end }}
 
 {{/* The kinds of all executors, sorted, with commas. */}}

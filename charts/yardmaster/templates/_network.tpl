@@ -39,6 +39,29 @@
 {{- end }}
 {{- end }}
 
+{{/* llama.cpp pods, of this release and of others; empty where there are none. */}}
+{{- define "yardmaster.toLlama" -}}
+{{- if .Values.llama.enabled }}
+- to:
+    - podSelector:
+        matchLabels:
+          app.kubernetes.io/name: llama
+          app.kubernetes.io/instance: {{ .Release.Name }}
+  ports:
+    - { protocol: TCP, port: 8080 }
+{{- end }}
+{{- if .Values.llamaReleases.enabled }}
+- to:
+    - podSelector:
+        matchLabels:
+          app.kubernetes.io/name: llama
+      namespaceSelector:
+        {{- toYaml .Values.llamaReleases.namespaceSelector | nindent 8 }}
+  ports:
+    - { protocol: TCP, port: 8080 }
+{{- end }}
+{{- end }}
+
 {{/* HTTPS on the internet: not the cluster, not the node's neighbours, not the metadata address. */}}
 {{- define "yardmaster.toInternet" -}}
 - to:

@@ -18,10 +18,10 @@ securityContext:
     drop: [ALL]
 {{- end }}
 
-{{/* Where a pod runs: (dict "root" $ "spec" .Values.api "component" "api" "spread" true) */}}
+{{/* Where a pod runs: (dict "root" $ "spec" .Values.api "component" "api" "spread" true ["token" true]) */}}
 {{- define "yardmaster.placement" -}}
 serviceAccountName: {{ include "yardmaster.name" . }}
-automountServiceAccountToken: false
+automountServiceAccountToken: {{ default false .token }}
 enableServiceLinks: false
 {{- with .root.Values.global.imagePullSecrets }}
 imagePullSecrets:

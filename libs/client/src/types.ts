@@ -170,6 +170,59 @@ export interface Provider {
   until: string | null;
   keys: { hash: string; health: string; until: string | null }[];
   models: string[];
+  /** One pod of the provider, where the fleet found its pods. */
+  pod: string | null;
+}
+
+/** What the fleet sees and decides. */
+export interface Fleet {
+  /** `none`: no fleet has ever been at work here. */
+  mode: 'kubernetes' | 'none';
+  leader: string | null;
+  written_at: string | null;
+  /** Nobody leads: this is how it was. */
+  stale: boolean;
+  note: string | null;
+  executors: {
+    name: string;
+    deployment: string;
+    kinds: string[];
+    min: number;
+    max: number;
+    calls_per_pod: number;
+    current: number | null;
+    desired: number | null;
+    /** Waiting and running calls; null while nobody knows. */
+    need: number | null;
+    state: 'ok' | 'hold';
+    reason: string;
+    decided_at: string | null;
+  }[];
+  pods: {
+    provider: string;
+    name: string;
+    namespace: string;
+    node: string | null;
+    address: string;
+    state: 'ready' | 'loading' | 'draining' | 'unhealthy' | 'unchecked';
+    reason: string | null;
+    slots: number | null;
+    /** Tokens of one slot. */
+    context: number | null;
+    native_tools: boolean | null;
+    vision: boolean | null;
+    model: string | null;
+    since: string | null;
+  }[];
+  decisions: {
+    at: string | null;
+    executor: string;
+    action: 'up' | 'down' | 'hold';
+    from: number | null;
+    to: number | null;
+    reason: string;
+  }[];
+  watches: { namespace: string; state: string; listed_at: string | null; stale: boolean; problem: string | null }[];
 }
 
 export interface PlanRequest {

@@ -18,6 +18,7 @@ import type {
   Quotas,
   Tool,
   UsageOfDay,
+  Fleet,
 } from './types.js';
 
 interface PageRequest {
@@ -57,6 +58,11 @@ export class Yardmaster {
   async models(options?: CallOptions): Promise<{ id: string; owned_by: string }[]> {
     const request = { method: 'GET', path: '/v1/models', ...signalOf(options) } as const;
     return (await this.http.json<{ data: { id: string; owned_by: string }[] }>(request)).data;
+  }
+
+  /** Executors, llama.cpp pods, and what was decided about them and why. */
+  fleet(options?: CallOptions): Promise<Fleet> {
+    return this.http.json({ method: 'GET', path: '/v1/fleet', ...signalOf(options) });
   }
 
   /** What an error code means and what to do. Throws NOT_FOUND. */

@@ -388,6 +388,17 @@ export const ERROR_CATALOGUE: Readonly<Record<string, ErrorEntry>> = {
     means: 'Providers are configured, and none can take this request; the reasons are in the details.',
     remedy: 'yard provider plan shows each provider with its reason.',
   },
+  'YM-LLM-NOT-READY': {
+    class: 'UNAVAILABLE',
+    means: 'The pods that serve this model load it, end, or do not answer. Nothing was sent.',
+    remedy:
+      'Wait as long as Retry-After says: loading takes minutes. GET /v1/fleet has the state of every pod with its reason.',
+  },
+  'YM-FLEET-AWAY': {
+    class: 'UNAVAILABLE',
+    means: 'No fleet service answers, although one has been at work here.',
+    remedy: 'Look at the pods of the Deployment fleet. Models and executors go on as they are until it is back.',
+  },
   'YM-LLM-NO-EMBEDDINGS': {
     class: 'INVALID',
     means: 'No model was named for embeddings, and the configuration names none.',

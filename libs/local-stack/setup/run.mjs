@@ -21,12 +21,9 @@ const TASKS = {
   faults: { servers: 'need', build: true, do: (args) => node('test/faults/run.ts', ...args) },
   bench: { servers: 'need', build: true, do: bench },
   'test:charts': { servers: 'look', build: true, do: (args) => own('charts', args) },
-<<<<<<< HEAD
   'test:cluster': { servers: 'look', build: true, do: (args) => own('cluster', args) },
   'test:images': { servers: 'look', do: (args) => own('images', args) },
-=======
   'test:llama': { servers: 'need', build: true, do: (args) => own('llama', args) },
->>>>>>> main
 };
 
 const node = (...args) => run('node', args);

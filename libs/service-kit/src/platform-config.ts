@@ -57,6 +57,8 @@ export interface FoundProvider extends ProviderConfig {
     reason: string;
     /** Milliseconds since the epoch. */
     since_ms: number;
+    /** The minute of the last look, so that routers notice when nobody looks any more. */
+    seen_ms: number;
   };
 }
 

@@ -15,6 +15,7 @@ import { ApiConfig } from './config.js';
 import { ConversationsController } from './conversations/conversations.controller.js';
 import { Summaries } from './conversations/summaries.js';
 import { ErrorsController } from './errors/errors.controller.js';
+import { FleetController } from './fleet/fleet.controller.js';
 import { CheckedPipe } from './http/checked.pipe.js';
 import { RateLimit } from './http/rate-limit.js';
 import { McpServersController } from './mcp/mcp-servers.controller.js';
@@ -45,6 +46,7 @@ import { ToolsController } from './tools/tools.controller.js';
     ToolsController,
     McpServersController,
     ProvidersController,
+    FleetController,
     ModelsController,
     ChatController,
     EmbeddingsController,

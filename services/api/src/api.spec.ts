@@ -8,6 +8,7 @@ import {
   apiKeyEntryName,
   BUCKETS,
   ERROR_CATALOGUE,
+  Fleet,
   messages,
   mintApiKey,
   newId,
@@ -786,6 +787,37 @@ test('tools, providers and errors are there', async () => {
   });
   expect((await call('GET', '/errors/YM-NOPE', undefined, { key: null })).status).toBe(404);
   for (const entry of Object.values(ERROR_CATALOGUE)) expect(entry.remedy).not.toBe('');
+});
+
+test('the fleet: nothing where none ever was, then what its leader says, then that it is away', async () => {
+  expect(await call('GET', '/v1/fleet')).toMatchObject({
+    status: 200,
+    body: { mode: 'none', leader: null, stale: false, executors: [], pods: [], decisions: [] },
+  });
+  const { user, pass } = servers.nats.login('fleet');
+  const fleet = await Bus.connect({ url: servers.natsUrl, user, pass });
+  fleet.serve(Fleet.view, () => ({
+    leader: 'fleet-1',
+    writtenMs: BigInt(Date.now()),
+    executors: [{ name: 'shell', kinds: ['shell'], min: 0, max: 9, current: 2, desired: 2, need: 5n, state: 'ok' }],
+    pods: [{ provider: 'local', name: 'llama-0', state: 'loading', reason: 'it loads its model', slots: 4 }],
+    decisions: [{ atMs: 1_700_000_000_000n, executor: 'shell', action: 'up', from: 1, to: 2, reason: '5 calls' }],
+  }));
+  await fleet.flush();
+  expect((await call('GET', '/v1/fleet')).body).toMatchObject({
+    mode: 'kubernetes',
+    leader: 'fleet-1',
+    stale: false,
+    executors: [{ name: 'shell', current: 2, desired: 2, need: 5, state: 'ok' }],
+    pods: [{ name: 'llama-0', state: 'loading', slots: 4, context: null, native_tools: null }],
+    decisions: [{ at: '2023-11-14T22:13:20.000Z', action: 'up', from: 1, to: 2, reason: '5 calls' }],
+  });
+  await fleet.kv(BUCKETS.fleet).put('state', '{}');
+  await fleet.close();
+  expect(await call('GET', '/v1/fleet')).toMatchObject({
+    status: 503,
+    body: { code: 'YM-FLEET-AWAY', class: 'UNAVAILABLE' },
+  });
 });
 
 test('conversations are made, listed, compacted and deleted', async () => {

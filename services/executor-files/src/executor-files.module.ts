@@ -8,7 +8,7 @@ import {
   Inject,
 } from '@nestjs/common';
 import { serveTools, type ToolServer } from '@yardmaster/executor-kit';
-import { ConfigError, SERVICE, type ServiceContext } from '@yardmaster/service-kit';
+import { ConfigError, runningCallsMetrics, SERVICE, type ServiceContext } from '@yardmaster/service-kit';
 import type { ExecutorFilesConfig } from './config.js';
 import { ContentThreads } from './content/content-threads.js';
 import { embedBy } from './embed.js';
@@ -30,7 +30,7 @@ export class FileExecutor implements OnApplicationBootstrap, BeforeApplicationSh
   constructor(@Inject(SERVICE) private readonly service: ServiceContext<ExecutorFilesConfig>) {}
 
   async onApplicationBootstrap(): Promise<void> {
-    const { bus, config, log } = this.service;
+    const { bus, config, health, log } = this.service;
     const version = config.ripgrep === 'off' ? undefined : await ripgrepVersion(config.ripgrep);
     log.info(
       { ripgrep: version ?? 'none' },
@@ -42,6 +42,8 @@ export class FileExecutor implements OnApplicationBootstrap, BeforeApplicationSh
       { kind: config.kind, bus, slots: config.slots, ackWaitMs: config.ackWaitMs, log },
       fileTools(fileServices(config, this.content, version === undefined ? undefined : config.ripgrep, embedBy(bus))),
     );
+    const { server } = this;
+    runningCallsMetrics(health, () => server.counts);
   }
 
   async beforeApplicationShutdown(): Promise<void> {

@@ -10,7 +10,7 @@ import {
 } from '@nestjs/common';
 import { BUILT_IN_TOOLS, YardError } from '@yardmaster/contracts';
 import { defineTool, serveTools, type Tool, type ToolOutcome, type ToolServer } from '@yardmaster/executor-kit';
-import { SERVICE, type ServiceContext } from '@yardmaster/service-kit';
+import { runningCallsMetrics, SERVICE, type ServiceContext } from '@yardmaster/service-kit';
 import { type ExecutorShellConfig, runnerSettings } from './config.js';
 import { readInstallPolicy } from './runner/install/install-stage.js';
 import { RegistryProxy } from './registry-proxy/registry-proxy.js';
@@ -45,6 +45,8 @@ export class ShellExecutor implements OnApplicationBootstrap, BeforeApplicationS
       { kind: config.kind, bus, slots: config.slots, ackWaitMs: config.ackWaitMs, log },
       shellTools(client),
     );
+    const { server } = this;
+    runningCallsMetrics(health, () => server.counts);
   }
 
   async beforeApplicationShutdown(): Promise<void> {

@@ -155,6 +155,11 @@ export class FakeApiServer {
     this.history.length = 0;
   }
 
+  /** Drops what nobody will ask for any more: the past that every watch has seen. */
+  forget(): void {
+    this.history.splice(0, Math.max(0, this.history.length - 20));
+  }
+
   /** Resets every open watch (TCP RST). */
   cut(): void {
     for (const response of this.watchers) response.socket?.resetAndDestroy();

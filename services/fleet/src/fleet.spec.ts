@@ -86,7 +86,7 @@ async function startFleet(name: string, more: Record<string, string> = {}) {
     YM_FLEET_EXECUTORS: join(dir, 'executors.yaml'),
     YM_FLEET_POLL_MS: '100',
     YM_FLEET_CHECK_MS: '200',
-    YM_FLEET_LEASE_MS: '6000',
+    YM_FLEET_LEASE_MS: '20000',
     YM_FLEET_DELETION_COST: 'true',
     ...more,
   });

@@ -300,6 +300,15 @@ export const TREE: Tree = {
       },
     },
   },
+  pod: {
+    summary: 'llama.cpp pods that the fleet found (in Kubernetes)',
+    verbs: {
+      list: {
+        summary: 'pods: state with its reason, slots, context, tools',
+        load: async () => (await import('./commands/fleet.js')).pods,
+      },
+    },
+  },
   provider: {
     summary: 'who serves models',
     verbs: {
@@ -324,6 +333,10 @@ export const TREE: Tree = {
   executor: {
     summary: 'who runs the calls of a kind',
     verbs: {
+      list: {
+        summary: 'executors that the fleet scales (in Kubernetes): pods, calls, and the last decision with its reason',
+        load: async () => (await import('./commands/fleet.js')).executors,
+      },
       add: {
         summary: 'queue, account and login for executors of your own, in the local stack',
         args: [{ name: 'KIND', help: 'what its tools are of, such as crm' }],

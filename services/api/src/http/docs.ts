@@ -16,7 +16,7 @@ export function openApiDocument(app: NestFastifyApplication): OpenAPIObject {
   const config = new DocumentBuilder()
     .setTitle('Yardmaster')
     .setDescription(
-      'Runs AI agents: runs, their events, conversations, tools and providers. Errors are RFC 9457 problems.',
+      'Runs AI agents: runs, their events, conversations, tools, providers and the fleet. Errors are RFC 9457 problems.',
     )
     .setVersion('1')
     .setOpenAPIVersion('3.1.0')

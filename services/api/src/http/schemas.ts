@@ -5,6 +5,9 @@ const text = { type: 'string' } as const;
 const time = { type: ['string', 'null'], format: 'date-time' } as const;
 const count = { type: 'integer', minimum: 0 } as const;
 const free = { type: 'object', additionalProperties: true } as const;
+const maybeText = { type: ['string', 'null'] } as const;
+const maybeCount = { type: ['integer', 'null'], minimum: 0 } as const;
+const list = (items: Record<string, unknown>) => ({ type: 'array', items });
 const object = (properties: Record<string, unknown>, required: string[] = Object.keys(properties)) => ({
   type: 'object',
   properties,
@@ -80,6 +83,59 @@ export const SCHEMAS = {
     },
     ['type', 'run_id', 'at', 'data'],
   ),
+  Fleet: object({
+    mode: { enum: ['kubernetes', 'none'] },
+    leader: maybeText,
+    written_at: time,
+    stale: { type: 'boolean', description: 'Nobody leads: this is how it was.' },
+    note: maybeText,
+    executors: list(
+      object({
+        name: text,
+        deployment: text,
+        kinds: list(text),
+        min: count,
+        max: count,
+        calls_per_pod: { ...count, description: 'Waiting and running calls that one pod should have.' },
+        current: maybeCount,
+        desired: maybeCount,
+        need: { ...maybeCount, description: 'Waiting and running calls; null while nobody knows.' },
+        state: { enum: ['ok', 'hold'] },
+        reason: text,
+        decided_at: time,
+      }),
+    ),
+    pods: list(
+      object({
+        provider: text,
+        name: text,
+        namespace: text,
+        node: maybeText,
+        address: text,
+        state: { enum: ['ready', 'loading', 'draining', 'unhealthy', 'unchecked'] },
+        reason: maybeText,
+        slots: maybeCount,
+        context: { ...maybeCount, description: 'Tokens of one slot.' },
+        native_tools: { type: ['boolean', 'null'] },
+        vision: { type: ['boolean', 'null'] },
+        model: maybeText,
+        since: time,
+      }),
+    ),
+    decisions: list(
+      object({
+        at: time,
+        executor: text,
+        action: { enum: ['up', 'down', 'hold'] },
+        from: maybeCount,
+        to: maybeCount,
+        reason: text,
+      }),
+    ),
+    watches: list(
+      object({ namespace: text, state: text, listed_at: time, stale: { type: 'boolean' }, problem: maybeText }),
+    ),
+  }),
   RunEventPage: object({
     items: { type: 'array', items: { $ref: '#/components/schemas/RunEvent' } },
     next_cursor: { type: ['string', 'null'] },

@@ -98,6 +98,7 @@ export class ProvidersController {
         until: time(provider.untilMs),
         keys: provider.keys.map((key) => ({ hash: key.hash, health: key.health, until: time(key.untilMs) })),
         models: provider.models,
+        pod: provider.pod || null,
       })),
       next_cursor: null,
     };

@@ -5,8 +5,11 @@ import type { PodState } from './pod-state.js';
 export const providerKey = ({ provider, namespace, pod }: PodState['endpoint']): string =>
   `${provider}/${namespace}/${pod.replace(/[^-_=.a-zA-Z0-9]/g, '-').replace(/^\.+|\.+$/g, '')}`;
 
+/** How often an entry is written although nothing changed: routers that hear nothing for three times as long know that nobody leads. */
+export const SEEN_MS = 60_000;
+
 /** What the router reads about a pod. Pure. */
-export function foundProvider({ endpoint, phase, reason, capabilities, since }: PodState): FoundProvider {
+export function foundProvider({ endpoint, phase, reason, capabilities, since }: PodState, now: number): FoundProvider {
   const { slots, context, nativeTools, vision, model } = capabilities;
   return {
     kind: 'llamacpp',
@@ -24,6 +27,7 @@ export function foundProvider({ endpoint, phase, reason, capabilities, since }: 
       phase,
       reason,
       since_ms: since,
+      seen_ms: Math.floor(now / SEEN_MS) * SEEN_MS,
     },
   };
 }

@@ -99,9 +99,9 @@ export class LlamaPods {
       // Another address under the same name is another server.
       const isSame = known?.endpoint.address === endpoint.address;
       if (isSame) this.change(key, { endpoint });
-      else this.pods.set(key, nextState(newPod(endpoint, Date.now()), { endpoint, now: Date.now() }));
+      else this.pods.set(key, nextState(this.inherited(key, endpoint), { endpoint, now: Date.now() }));
       if (!isSame || known?.phase === 'draining') this.checks.delete(key);
-      if (this.pods.get(key)?.phase === 'unchecked') this.check(key);
+      if (!isSame || this.pods.get(key)?.phase === 'unchecked') this.check(key);
     }
     for (const key of this.pods.keys())
       if (!keys.has(key)) {
@@ -109,6 +109,22 @@ export class LlamaPods {
         this.checks.delete(key);
       }
     this.write();
+  }
+
+  /** A pod that another leader served from stays served from until this one has asked it. */
+  private inherited(key: string, endpoint: LlamaEndpoint): PodState {
+    const pod = newPod(endpoint, Date.now());
+    const before = this.options.stored.current.get(key);
+    if (before?.found?.phase !== 'ready' || before.base_url !== `http://${endpoint.address}/v1`) return pod;
+    const { slots, context, native_tools: nativeTools, vision, models } = before;
+    const capabilities: PodState['capabilities'] = {
+      ...(slots === undefined ? {} : { slots }),
+      ...(context === undefined ? {} : { context }),
+      ...(nativeTools === undefined ? {} : { nativeTools }),
+      ...(vision === undefined ? {} : { vision }),
+      ...(models?.[0] === undefined ? {} : { model: models[0] }),
+    };
+    return { ...pod, phase: 'ready', reason: '', capabilities, since: before.found.since_ms };
   }
 
   private change(key: string, news: Omit<Parameters<typeof nextState>[1], 'now'>): void {
@@ -171,7 +187,7 @@ export class LlamaPods {
 
   private async writeOnce(): Promise<void> {
     const { store, mayWrite, log } = this.options;
-    const wanted = new Map([...this.pods].map(([key, pod]) => [key, JSON.stringify(foundProvider(pod))]));
+    const wanted = new Map([...this.pods].map(([key, pod]) => [key, JSON.stringify(foundProvider(pod, Date.now()))]));
     try {
       for (const [key, text] of wanted) {
         if (this.written.get(key) === text) continue;

@@ -68,11 +68,12 @@ function load(place: Place): number {
 }
 
 /** Servers that keep a cache of prompts per machine, so that a conversation had better stay where it is. */
-const isAffine = (candidate: Candidate): boolean => candidate.kind.startsWith('llamacpp');
+const isAffine = (candidate: Candidate): boolean => candidate.kind.startsWith('llamacpp') && candidate.standIn !== true;
 
 /**
- * The candidates of each model in the order in which this request should try them; the order of the models stays.
- * Neighbours that are llama.cpp pods are ordered by affinity, whatever else is configured.
+ * The candidates of each model in the order in which this request should try them; the order of the models stays. A
+ * provider with several pods is one place among the providers. Neighbours that are llama.cpp pods are ordered by affinity,
+ * whatever else is configured.
  */
 export function balanceCandidates(
   candidates: readonly Candidate[],
@@ -94,11 +95,35 @@ export function balanceCandidates(
   });
   const models = runs(placed, (a, b) => a.candidate.model === b.candidate.model);
   return models
-    .flatMap((sameModel) =>
-      runs(orderPlaces(sameModel, how, sticky, random), (a, b) => isAffine(a.candidate) && isAffine(b.candidate)),
-    )
+    .flatMap((sameModel) => {
+      const providers = orderPlaces(byProvider(sameModel), how, sticky, random).flatMap(({ members }) => members);
+      return runs(providers, (a, b) => isAffine(a.candidate) && isAffine(b.candidate));
+    })
     .flatMap((run) => (run.length > 1 ? orderPlaces(run, 'affinity', sticky, random) : run))
     .map(({ candidate }) => candidate);
+}
+
+/** The places of one provider as one place. */
+function byProvider<P extends Place & { candidate: Candidate }>(places: readonly P[]): (Place & { members: P[] })[] {
+  const groups = new Map<string, P[]>();
+  for (const place of places) {
+    const { provider } = place.candidate;
+    groups.set(provider, [...(groups.get(provider) ?? []), place]);
+  }
+  return [...groups].map(([provider, members]) => {
+    const slots = members.reduce<number | undefined>(
+      (sum, place) => (sum === undefined || place.slots === undefined ? undefined : sum + place.slots),
+      0,
+    );
+    const { weight } = members[0]!;
+    return {
+      id: members.length === 1 ? members[0]!.id : provider,
+      members,
+      inFlight: members.reduce((sum, place) => sum + place.inFlight, 0),
+      ...(weight === undefined ? {} : { weight }),
+      ...(slots === undefined ? {} : { slots }),
+    };
+  });
 }
 
 /** Cuts a list where neighbours do not belong together. */

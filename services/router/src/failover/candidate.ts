@@ -56,6 +56,10 @@ export interface Candidate {
   slots?: number;
   /** Headers of the entry's own; no secrets. */
   headers?: Record<string, string>;
+  /** One pod of several that serve the same: its name. The others of the provider take over at once. */
+  pod?: string;
+  /** For when no pod of the provider can be reached; comes after them, and no conversation belongs there. */
+  standIn?: true;
 }
 
 /** Breaker and route memory go by address: two pods of one provider fail on their own. */

@@ -71,13 +71,13 @@ export class CircuitBreakers {
     if (wasOpen) this.sharing?.closed(endpoint);
   }
 
-  /** A transient failure. True if it opened the circuit. */
-  failed(endpoint: string): boolean {
+  /** A transient failure, and how many in a row open this one. True if it opened the circuit. */
+  failed(endpoint: string, failures = this.settings.failures): boolean {
     const circuit = this.circuits.get(endpoint) ?? { failures: 0, probeAt: 0, probing: false };
     this.circuits.set(endpoint, circuit);
     circuit.failures++;
     const wasOpen = circuit.probeAt !== 0;
-    if (circuit.probing || (!wasOpen && circuit.failures >= this.settings.failures)) {
+    if (circuit.probing || (!wasOpen && circuit.failures >= failures)) {
       circuit.probing = false;
       circuit.probeAt = this.clock.now() + this.settings.openMs;
       this.sharing?.opened(endpoint, circuit.probeAt);

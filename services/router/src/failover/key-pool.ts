@@ -7,9 +7,11 @@ export const DEAD_KEY_MS = 600_000;
 
 export type KeyChoice = { key: ProviderKeyRef | undefined } | { readyAt: number };
 
-/** The id of a key on the deadline board; providers without keys cool as a whole. */
+/** The id of a key on the deadline board; providers without keys cool as a whole, and each pod for itself. */
 export function keyBoardId(candidate: Candidate, key: ProviderKeyRef | undefined): string {
-  return key === undefined ? `key ${endpointOf(candidate)}` : `key ${candidate.provider} ${key.id}`;
+  return key === undefined || candidate.pod !== undefined
+    ? `key ${endpointOf(candidate)}`
+    : `key ${candidate.provider} ${key.id}`;
 }
 
 /**

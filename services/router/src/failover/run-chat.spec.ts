@@ -311,3 +311,72 @@ describe('the circuit breaker', () => {
     expect(breakers.state('e')).toBe('closed');
   });
 });
+
+describe('pods of one provider', () => {
+  const pods = (count: number): Candidate[] =>
+    candidates(count).map((one, i) => ({
+      ...one,
+      provider: 'local',
+      kind: 'llamacpp',
+      model: 'm',
+      keys: [],
+      auth: { style: 'none' },
+      pod: `pod-${i}`,
+    }));
+  const ask = async (clock: FakeClock, deps: FailoverDeps, all: Candidate[]): Promise<Frame[]> => {
+    const frames: Frame[] = [];
+    const chat = {
+      id: 'r',
+      deadlineAt: clock.now() + 60_000,
+      render: () => ({ input: { messages: [{ role: 'user' as const, content: 'hi' }] }, turnsCut: 0 }),
+      signal: new AbortController().signal,
+      restartAfterCommit: true,
+    };
+    const read = async () => {
+      for await (const frame of runChat(chat, all, deps)) frames.push(frame);
+    };
+    await clock.drive(read());
+    return frames;
+  };
+  const hostOf = ({ url }: TransportRequest) => new URL(url).host;
+
+  it('nobody listens at one: the next is asked at once, and the first one is left alone from then on', async () => {
+    const clock = new FakeClock(() => 0.5);
+    const asked: string[] = [];
+    const transport = new FakeTransport(clock, (request) => {
+      asked.push(hostOf(request));
+      return hostOf(request) === 'p0.test' ? 'refused' : answer(['a'], 1, 'orderly');
+    });
+    const deps = depsOf(clock, transport);
+    const startedAt = clock.now();
+    expect((await ask(clock, deps, pods(2))).at(-1)?.type).toBe('end');
+    expect(asked).toEqual(['p0.test', 'p1.test']);
+    expect(transport.sent[1]!.at).toBe(startedAt);
+    expect((await ask(clock, deps, pods(2))).at(-1)?.type).toBe('end');
+    expect(asked).toEqual(['p0.test', 'p1.test', 'p1.test']);
+    // Half-open after five seconds: one probe.
+    clock.time += 5_001;
+    await ask(clock, deps, pods(2));
+    expect(asked.slice(3)).toEqual(['p0.test', 'p1.test']);
+  });
+
+  it('two failures of other kinds eject one; the first is taken for bad luck', async () => {
+    const clock = new FakeClock(() => 0.5);
+    const asked: string[] = [];
+    const transport = new FakeTransport(clock, (request) => {
+      asked.push(hostOf(request));
+      return hostOf(request) === 'p0.test' ? error(503) : answer(['a'], 1, 'orderly');
+    });
+    const deps = depsOf(clock, transport);
+    for (let i = 0; i < 3; i++) expect((await ask(clock, deps, pods(2))).at(-1)?.type).toBe('end');
+    expect(asked).toEqual(['p0.test', 'p1.test', 'p0.test', 'p1.test', 'p1.test']);
+  });
+
+  it('one that is alone is tried again, as every provider', async () => {
+    const clock = new FakeClock(() => 0.5);
+    let tries = 0;
+    const transport = new FakeTransport(clock, () => (++tries < 3 ? error(503) : answer(['a'], 1, 'orderly')));
+    expect((await ask(clock, depsOf(clock, transport), pods(1))).at(-1)?.type).toBe('end');
+    expect(tries).toBe(3);
+  });
+});

@@ -59,6 +59,8 @@ export interface FailoverDeps {
 }
 
 const MAX_ATTEMPTS = 8;
+/** Failures in a row after which nothing but a probe is sent to one pod of several. */
+const POD_FAILURES = 2;
 /** A probe of an open circuit may cost its request this much, no more, if others could serve. */
 const PROBE_FIRST_TOKEN_MS = 5_000;
 
@@ -234,7 +236,7 @@ class ChatEngine {
     }
     const { failure } = outcome;
     // Any other answer shows that somebody is there.
-    if (failure.class === 'retry') breakers.failed(endpoint);
+    if (failure.class === 'retry') breakers.failed(endpoint, this.failuresToOpen(track.candidate, outcome));
     else breakers.succeeded(endpoint);
     if (this.run.signal.aborted) return true;
     if (outcome.status === 404) {
@@ -264,6 +266,25 @@ class ChatEngine {
     return false;
   }
 
+  /** One of several pods is left alone sooner than a provider that is alone: others serve the same. */
+  private failuresToOpen({ pod }: Candidate, { failure, status }: Failed): number | undefined {
+    if (pod === undefined) return undefined;
+    const nobodyThere = status === 0 && failure.reason === 'network';
+    return nobodyThere ? 1 : POD_FAILURES;
+  }
+
+  private hasOtherPod({ candidate }: Track): boolean {
+    if (candidate.pod === undefined) return false;
+    return this.tracks.some(
+      (other) =>
+        !other.dead &&
+        other.candidate.pod !== undefined &&
+        other.candidate.pod !== candidate.pod &&
+        other.candidate.provider === candidate.provider &&
+        other.candidate.model === candidate.model,
+    );
+  }
+
   private goesToResponses({ candidate, triedResponses }: Track): boolean {
     if (candidate.family !== 'openai-chat' || !candidate.responsesFallback) return false;
     return triedResponses || this.deps.routes.usesResponses(endpointOf(candidate)) === true;
@@ -289,7 +310,8 @@ class ChatEngine {
           track.dead = true;
           return;
         }
-        if (outcome.overdue === 'first_token') track.silent = true;
+        // Another pod that serves the same need not be waited for.
+        if (outcome.overdue === 'first_token' || this.hasOtherPod(track)) track.silent = true;
         track.notBefore = now + (failure.retryAfterMs ?? backoffMs(track.tries - 1, candidate.backoffMs, clock.random));
         return;
       case 'rotate_key_then_retry': {

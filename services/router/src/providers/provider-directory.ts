@@ -3,23 +3,27 @@ import { type Bus, type KvSnapshot } from '@yardmaster/bus';
 import { BUCKETS, YardError } from '@yardmaster/contracts';
 import {
   BUS,
+  type FoundProvider,
   LOGGER,
   type Logger,
   PlatformConfigFile,
   type ProviderConfig,
   type RoutingConfig,
 } from '@yardmaster/service-kit';
-import { plan, type PlannedCandidate, type RouteWish } from '../routing/candidates.js';
-import { type ProviderTable, providerTable } from '../routing/provider-table.js';
+import { notServing, plan, type PlannedCandidate, type RouteWish } from '../routing/candidates.js';
+import { isFound, type ProviderEntry, type ProviderTable, providerTable } from '../routing/provider-table.js';
 
+/** The fleet says each minute that its pods are still there: silence for so long, and it is gone. */
+const STALE_MS = 180_000;
 const BALANCING = { priority: 'priority', weighted: 'weighted', 'least-busy': 'least_busy' } as const;
 
 /** The providers as they are configured now: the file of YM_CONFIG, and what the fleet writes about pods. */
 @Injectable()
 export class ProviderDirectory implements OnApplicationBootstrap {
-  private snapshot: KvSnapshot<ProviderConfig> | undefined;
-  private current: ProviderTable = { providers: new Map(), warnings: [] };
+  private snapshot: KvSnapshot<ProviderConfig | FoundProvider> | undefined;
+  private current: ProviderTable = { providers: new Map(), pods: new Map(), warnings: [] };
   private warned = new Set<string>();
+  private heardAt = performance.now();
 
   constructor(
     @Inject(BUS) private readonly bus: Bus,
@@ -30,15 +34,24 @@ export class ProviderDirectory implements OnApplicationBootstrap {
   async onApplicationBootstrap(): Promise<void> {
     this.snapshot = await this.bus.watch(
       BUCKETS.providers,
-      (bytes) => JSON.parse(new TextDecoder().decode(bytes)) as ProviderConfig,
+      (bytes) => JSON.parse(new TextDecoder().decode(bytes)) as ProviderConfig | FoundProvider,
     );
-    this.snapshot.onChange(() => this.rebuild());
+    this.snapshot.onChange(() => {
+      this.heardAt = performance.now();
+      this.rebuild();
+    });
     this.platform.onChange(() => this.rebuild());
     this.rebuild();
   }
 
   get table(): ProviderTable {
     return this.current;
+  }
+
+  /** Every provider, and every pod of those whose pods are known. */
+  get entries(): ProviderEntry[] {
+    const { providers, pods } = this.current;
+    return [...providers.values(), ...[...pods.values()].flat()];
   }
 
   get routing(): RoutingConfig {
@@ -61,7 +74,8 @@ export class ProviderDirectory implements OnApplicationBootstrap {
 
   /** Where a request would go, in order, and why not elsewhere. */
   plan(wish: RouteWish): { candidates: PlannedCandidate[]; usable: PlannedCandidate[]; warnings: string[] } {
-    const { candidates, warnings } = plan(wish, this.current, this.routing);
+    const podsAreStale = performance.now() - this.heardAt > STALE_MS;
+    const { candidates, warnings } = plan(wish, this.current, this.routing, podsAreStale);
     return {
       candidates,
       usable: candidates.filter((candidate) => candidate.unusable === undefined),
@@ -78,7 +92,7 @@ export class ProviderDirectory implements OnApplicationBootstrap {
         model: tried,
         reason: unusable,
       })),
-      known_models: [...new Set([...this.current.providers.values()].flatMap((entry) => entry.models ?? []))],
+      known_models: [...new Set(this.entries.flatMap((entry) => entry.models ?? []))],
     };
     if (candidates.length === 0)
       return new YardError(
@@ -95,6 +109,15 @@ export class ProviderDirectory implements OnApplicationBootstrap {
         'The request has images, and no provider in its chain can see them. Nothing was sent.',
         { details },
       );
+    const waiting = candidates.find(({ entry, unusable }) => entry.pod !== undefined && unusable === notServing(entry));
+    // A model that loads is there soon: not the caller's mistake.
+    if (waiting !== undefined && candidates.every(({ unusable }) => unusable !== undefined))
+      return new YardError(
+        'UNAVAILABLE',
+        'YM-LLM-NOT-READY',
+        `No pod that could answer is ready: ${waiting.entry.pod?.name} ${waiting.unusable}.`,
+        { details, retryAfterMs: 10_000 },
+      );
     const unknown = candidates.every((candidate) => candidate.unusable?.startsWith('does not serve'));
     return unknown
       ? new YardError('NOT_FOUND', 'YM-MODEL-UNKNOWN', `No configured provider serves the model "${model}".`, {
@@ -110,9 +133,11 @@ export class ProviderDirectory implements OnApplicationBootstrap {
 
   private rebuild(): void {
     const { current } = this.platform;
-    // Pods that the fleet found come behind what people configured under the same name.
-    const found = Object.fromEntries(this.snapshot?.current ?? []);
-    this.current = providerTable({ ...current, providers: { ...found, ...current.providers } }, process.env);
+    const written = [...(this.snapshot?.current ?? [])];
+    // Whole providers in the bucket come behind what people configured under the same name.
+    const others = Object.fromEntries(written.filter(([, entry]) => !isFound(entry)));
+    const found = written.flatMap(([, entry]) => (isFound(entry) ? [entry] : []));
+    this.current = providerTable({ ...current, providers: { ...others, ...current.providers } }, process.env, found);
     for (const warning of this.current.warnings)
       if (!this.warned.has(warning)) {
         this.warned.add(warning);

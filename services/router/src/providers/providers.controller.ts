@@ -50,7 +50,7 @@ export class ProvidersController {
 
   @Serves(Router.providers)
   providers(): MessageInitShape<typeof ProvidersResponseSchema> {
-    const entries = [...this.directory.table.providers.values()];
+    const { entries } = this.directory;
     return {
       defaultModel: this.directory.routing.default_model ?? '',
       providers: entries.map((entry) => {
@@ -66,6 +66,7 @@ export class ProvidersController {
           health,
           untilMs: BigInt(untilMs),
           models: [...(entry.models ?? [])],
+          pod: entry.pod?.name ?? '',
           keys: entry.keys.map((key) => {
             const cooling = this.failover.keys.active(keyBoardId(this.candidateOf(entry), key), Date.now());
             return {
@@ -80,6 +81,9 @@ export class ProvidersController {
   }
 
   private healthOf(entry: ProviderEntry): { health: string; untilMs: number } {
+    const { pod } = entry;
+    if (pod !== undefined && pod.phase !== 'ready')
+      return { health: pod.phase === 'unchecked' ? 'loading' : pod.phase, untilMs: 0 };
     const endpoint = endpointOf(this.candidateOf(entry));
     const state = this.failover.breakers.state(endpoint);
     if (state !== 'closed') return { health: state, untilMs: Math.round(this.failover.breakers.readyAt(endpoint)) };

@@ -30,6 +30,8 @@ export interface PlannedCandidate {
   family?: WireFamily;
   /** Why it cannot serve this request; undefined when it can. */
   unusable: string | undefined;
+  /** The address of a provider whose pods are known: for when none of them can be reached. */
+  standIn?: true;
 }
 
 const DEFAULT_RETRIES = 2;
@@ -41,14 +43,20 @@ export function plan(
   wish: RouteWish,
   table: ProviderTable,
   routing: RoutingConfig,
+  /** Nobody has said anything about pods for so long that what is known of them may be wrong. */
+  podsAreStale = false,
 ): { candidates: PlannedCandidate[]; warnings: string[] } {
   const warnings: string[] = [];
-  const named = wish.providers.length > 0 ? wish.providers : (routing.providers ?? [...table.providers.keys()]);
+  const all = () => [...new Set([...table.providers.keys(), ...table.pods.keys()])];
+  const named = wish.providers.length > 0 ? wish.providers : (routing.providers ?? all());
   const entries = named.flatMap((name) => {
     const entry = table.providers.get(name);
+    const pods = table.pods.get(name) ?? [];
     // A chain with a mistake in it is still a chain: a warning, not the end.
-    if (entry === undefined) warnings.push(`there is no usable provider "${name}"; it is left out`);
-    return entry === undefined ? [] : [entry];
+    if (entry === undefined && pods.length === 0)
+      warnings.push(`there is no usable provider "${name}"; it is left out`);
+    // The pods themselves, so that a conversation finds its prompt; the address that stands for all of them comes last.
+    return [...pods, ...(entry === undefined ? [] : [entry])];
   });
   const model =
     wish.model || routing.default_model || entries.find((entry) => entry.models?.[0] !== undefined)?.models?.[0] || '';
@@ -57,7 +65,16 @@ export function plan(
   // Who is said to have embeddings comes before those of whom nothing is said.
   const places =
     wish.needsEmbeddings === true ? entries.toSorted((a, b) => Number(b.embeddings) - Number(a.embeddings)) : entries;
-  const candidates = models.flatMap((one) => places.map((entry) => planOne(one, entry, wish)));
+  const candidates = models.flatMap((one) =>
+    places.map((entry) => {
+      const planned = planOne(one, entry, wish);
+      const pods = table.pods.get(entry.name);
+      if (entry.pod !== undefined || pods === undefined) return planned;
+      // It leads to the same pods: while none is ready there is nothing to be had there either, or one that drains.
+      const isHope = podsAreStale || pods.some((pod) => notServing(pod) === undefined);
+      return { ...planned, standIn: true as const, unusable: planned.unusable ?? (isHope ? undefined : NO_POD_READY) };
+    }),
+  );
   return { candidates, warnings };
 }
 
@@ -72,7 +89,8 @@ function planOne(model: string, entry: ProviderEntry, wish: RouteWish): PlannedC
     dialect: entry.config.dialect,
   });
   let unusable: string | undefined;
-  if (model === '') unusable = 'no model was named and there is no default model';
+  if (notServing(entry) !== undefined) unusable = notServing(entry);
+  else if (model === '') unusable = 'no model was named and there is no default model';
   else if (entry.models !== undefined && !entry.models.includes(model))
     unusable = `does not serve the model "${model}"`;
   else if (wish.needsEmbeddings === true && !mayEmbed(entry)) unusable = 'has no embeddings';
@@ -81,6 +99,15 @@ function planOne(model: string, entry: ProviderEntry, wish: RouteWish): PlannedC
     unusable = 'has no native tool calls, which the request insists on';
   else if (problem !== undefined && wish.needsTools) unusable = problem;
   return { entry, model, dialect, render: strategy, family, unusable };
+}
+
+const NO_POD_READY = 'has no pod that is ready';
+
+/** Why nothing is sent to a pod now; undefined for one that is ready, and for what is no pod. */
+export function notServing({ pod }: ProviderEntry): string | undefined {
+  if (pod === undefined || pod.phase === 'ready') return undefined;
+  const state = pod.phase === 'unchecked' ? 'has not been asked yet' : `is ${pod.phase}`;
+  return pod.reason === '' || pod.phase === 'unchecked' ? state : `${state}: ${pod.reason}`;
 }
 
 /** Of most compatible servers nobody says whether they have embeddings: they are asked, after those that are said to. */
@@ -93,7 +120,7 @@ export function toEmbedder(planned: PlannedCandidate, routing: RoutingConfig): C
 
 /** The usable pairs in the form that the failover engine tries. */
 export function toCandidate(
-  { entry, model, dialect, render, family }: PlannedCandidate,
+  { entry, model, dialect, render, family, standIn }: PlannedCandidate,
   routing: RoutingConfig,
 ): Candidate {
   const { config, kind } = entry;
@@ -134,5 +161,8 @@ export function toCandidate(
     ...(price === undefined ? {} : { price }),
     ...(config.headers === undefined ? {} : { headers: config.headers }),
     ...(config.weight === undefined ? {} : { weight: config.weight }),
+    ...(config.slots === undefined ? {} : { slots: config.slots }),
+    ...(entry.pod === undefined ? {} : { pod: entry.pod.name }),
+    ...(standIn === true ? { standIn } : {}),
   };
 }

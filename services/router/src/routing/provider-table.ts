@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { type AuthStyle, priceOf, providerKind, providerKindNames, type ProviderKind } from '@yardmaster/llm-wire';
-import type { PlatformConfig, ProviderConfig } from '@yardmaster/service-kit';
+import type { FoundProvider, PlatformConfig, PodPhase, ProviderConfig } from '@yardmaster/service-kit';
 import type { ProviderKeyRef } from '../failover/candidate.js';
 
 /** One configured provider, with everything that its kind knows filled in. */
@@ -18,56 +18,92 @@ export interface ProviderEntry {
   /** Undefined: serves whatever model it is asked for. */
   models: readonly string[] | undefined;
   config: ProviderConfig;
+  /** One pod of the provider, where the fleet found its pods. */
+  pod?: { name: string; phase: PodPhase; reason: string };
 }
 
 export interface ProviderTable {
   providers: ReadonlyMap<string, ProviderEntry>;
+  /** By the name of their provider, which may have an entry of its own: its address when no pod can be reached. */
+  pods: ReadonlyMap<string, readonly ProviderEntry[]>;
   /** What is wrong with single entries; the others work. */
   warnings: readonly string[];
 }
 
 const TEXT = (name: string) => `provider "${name}"`;
 
-/** The providers of a configuration. An entry that cannot work is a warning and is left out: the chain has others. */
-export function providerTable(config: PlatformConfig, env: NodeJS.ProcessEnv): ProviderTable {
+/** A pod that the fleet found, and not a provider that somebody wrote into the bucket. */
+export const isFound = (entry: ProviderConfig): entry is FoundProvider => 'found' in entry;
+
+/**
+ * The providers of a configuration, and the pods that the fleet found. An entry that cannot work is a warning and is left
+ * out: the chain has others.
+ */
+export function providerTable(
+  config: PlatformConfig,
+  env: NodeJS.ProcessEnv,
+  found: readonly FoundProvider[] = [],
+): ProviderTable {
   const providers = new Map<string, ProviderEntry>();
+  const pods = new Map<string, ProviderEntry[]>();
   const warnings: string[] = [];
   for (const [name, entry] of Object.entries(config.providers)) {
-    const kind = kindOf(entry.kind);
-    if (kind === undefined) {
-      warnings.push(
-        `${TEXT(name)}: there is no kind "${entry.kind.slice(0, 60)}"; known: ${providerKindNames().join(', ')}, custom:<url>`,
-      );
-      continue;
-    }
-    const baseUrl = entry.base_url ?? kind.baseUrl;
-    if (!URL.canParse(baseUrl)) {
-      warnings.push(`${TEXT(name)}: its address cannot be read`);
-      continue;
-    }
-    const auth = authOf(entry, kind);
-    const keys = auth.style === 'none' ? [] : keysOf(name, entry, kind, env, warnings);
-    if (auth.style !== 'none' && keys.length === 0 && !kind.local) {
-      warnings.push(
-        `${TEXT(name)}: no key: set ${entry.key_env ?? kind.keyEnv ?? 'key_env or key_file'}; it is left out`,
-      );
-      continue;
-    }
-    providers.set(name, {
-      name,
-      kind,
-      baseUrl,
-      auth: keys.length === 0 ? { style: 'none' } : auth,
-      keys,
-      nativeTools: entry.native_tools ?? kind.capabilities.nativeTools,
-      vision: entry.vision ?? kind.capabilities.vision,
-      embeddings: entry.embeddings ?? false,
-      demo: entry.demo ?? false,
-      models: entry.models,
-      config: entry,
-    });
+    const made = entryOf(name, entry, env, warnings);
+    if (made !== undefined) providers.set(name, made);
   }
-  return { providers, warnings };
+  for (const one of found) {
+    const { found: pod, base_url: url, slots, ...said } = one;
+    const configured = config.providers[pod.provider];
+    // What people wrote holds over what the pod says of itself; where it is and how much fits in, only the pod knows.
+    const entry: ProviderConfig = { ...said, ...configured, base_url: url, ...(slots === undefined ? {} : { slots }) };
+    const made = entryOf(pod.provider, entry, env, warnings);
+    if (made === undefined) continue;
+    made.pod = { name: pod.pod, phase: pod.phase, reason: pod.reason };
+    const known = pods.get(pod.provider) ?? [];
+    pods.set(pod.provider, [...known, made]);
+  }
+  return { providers, pods, warnings: [...new Set(warnings)] };
+}
+
+function entryOf(
+  name: string,
+  entry: ProviderConfig,
+  env: NodeJS.ProcessEnv,
+  warnings: string[],
+): ProviderEntry | undefined {
+  const kind = kindOf(entry.kind);
+  if (kind === undefined) {
+    warnings.push(
+      `${TEXT(name)}: there is no kind "${entry.kind.slice(0, 60)}"; known: ${providerKindNames().join(', ')}, custom:<url>`,
+    );
+    return undefined;
+  }
+  const baseUrl = entry.base_url ?? kind.baseUrl;
+  if (!URL.canParse(baseUrl)) {
+    warnings.push(`${TEXT(name)}: its address cannot be read`);
+    return undefined;
+  }
+  const auth = authOf(entry, kind);
+  const keys = auth.style === 'none' ? [] : keysOf(name, entry, kind, env, warnings);
+  if (auth.style !== 'none' && keys.length === 0 && !kind.local) {
+    warnings.push(
+      `${TEXT(name)}: no key: set ${entry.key_env ?? kind.keyEnv ?? 'key_env or key_file'}; it is left out`,
+    );
+    return undefined;
+  }
+  return {
+    name,
+    kind,
+    baseUrl,
+    auth: keys.length === 0 ? { style: 'none' } : auth,
+    keys,
+    nativeTools: entry.native_tools ?? kind.capabilities.nativeTools,
+    vision: entry.vision ?? kind.capabilities.vision,
+    embeddings: entry.embeddings ?? false,
+    demo: entry.demo ?? false,
+    models: entry.models,
+    config: entry,
+  };
 }
 
 function kindOf(text: string): ProviderKind | undefined {

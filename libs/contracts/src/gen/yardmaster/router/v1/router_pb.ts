@@ -735,7 +735,7 @@ export type Provider = Message<"yardmaster.router.v1.Provider"> & {
   embeddings: boolean;
 
   /**
-   * up, cooling, open, half_open, draining or loading.
+   * up, cooling, open, half_open; of a pod also loading, draining or unhealthy.
    *
    * @generated from field: string health = 8;
    */
