@@ -197,7 +197,9 @@ function watchParent(pid: number, gone: () => void): void {
   const timer = setInterval(() => {
     try {
       process.kill(pid, 0);
-    } catch {
+    } catch (error) {
+      // One of another user is there, and may not be signalled.
+      if ((error as NodeJS.ErrnoException).code === 'EPERM') return;
       clearInterval(timer);
       gone();
     }

@@ -1,4 +1,3 @@
-import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
@@ -14,7 +13,7 @@ import { runningCallsMetrics, SERVICE, type ServiceContext } from '@yardmaster/s
 import { type ExecutorShellConfig, runnerSettings } from './config.js';
 import { readInstallPolicy } from './runner/install/install-stage.js';
 import { RegistryProxy } from './registry-proxy/registry-proxy.js';
-import { makeOwnFolder } from './runner-client/own-folder.js';
+import { inheritJobs, leaveOwnFolder, makeOwnFolder } from './runner-client/own-folder.js';
 import { connectRunner, startRunner, type LocalRunner } from './runner-client/start-runner.js';
 import type { RunnerStatus } from './runner-protocol.js';
 import { runShell, type ShellJobArguments, shellJob, type ShellRunArguments } from './shell-tools.js';
@@ -32,6 +31,8 @@ export class ShellExecutor implements OnApplicationBootstrap, BeforeApplicationS
   private server: ToolServer | undefined;
   private proxy: RegistryProxy | undefined;
   private folder: string | undefined;
+  /** Where a runner of ours keeps the records of its background jobs. */
+  private jobsDir: string | undefined;
   private stopping = false;
   private restarts = 0;
 
@@ -43,7 +44,10 @@ export class ShellExecutor implements OnApplicationBootstrap, BeforeApplicationS
     health.addReadiness('runner', async () => ((await client.status()).ready ? undefined : 'the runner is not ready'));
     this.server = await serveTools(
       { kind: config.kind, bus, slots: config.slots, ackWaitMs: config.ackWaitMs, log },
-      shellTools(client),
+      shellTools(
+        client,
+        async () => this.jobsDir !== undefined && (await inheritJobs(this.jobsDir, { wait: true })) > 0,
+      ),
     );
     const { server } = this;
     runningCallsMetrics(health, () => server.counts);
@@ -54,7 +58,7 @@ export class ShellExecutor implements OnApplicationBootstrap, BeforeApplicationS
     await this.server?.stop();
     await this.runner?.stop();
     await this.proxy?.close();
-    if (this.folder !== undefined) rmSync(this.folder, { recursive: true, force: true });
+    if (this.folder !== undefined) leaveOwnFolder(this.folder);
   }
 
   private async findRunner(): Promise<RunnerClient> {
@@ -72,10 +76,14 @@ export class ShellExecutor implements OnApplicationBootstrap, BeforeApplicationS
   }
 
   private async bringUpRunner(): Promise<RunnerClient> {
-    this.folder = await makeOwnFolder();
+    this.folder = makeOwnFolder();
+    const given = runnerSettings();
+    const stateDir = given['YM_EXECUTOR_SHELL_STATE_DIR'] ?? join(this.folder, 'state');
+    this.jobsDir = join(stateDir, 'jobs');
+    await inheritJobs(this.jobsDir);
     const settings: Record<string, string> = {
-      YM_EXECUTOR_SHELL_STATE_DIR: join(this.folder, 'state'),
-      ...runnerSettings(),
+      ...given,
+      YM_EXECUTOR_SHELL_STATE_DIR: stateDir,
       YM_EXECUTOR_SHELL_SOCKET: join(this.folder, 'runner.sock'),
       YM_WORKSPACES: this.service.config.workspaces,
     };
@@ -125,8 +133,8 @@ export class ShellExecutor implements OnApplicationBootstrap, BeforeApplicationS
 @Module({ providers: [ShellExecutor] })
 export class ExecutorShellModule {}
 
-/** The registered definitions, run by a runner. */
-function shellTools(runner: RunnerClient): Tool[] {
+/** The registered definitions, run by a runner; `inherit` looks for jobs of executors that are gone. */
+function shellTools(runner: RunnerClient, inherit: () => Promise<boolean>): Tool[] {
   const definitionOf = (name: string) => {
     const tool = BUILT_IN_TOOLS.find((candidate) => candidate.name === name)!;
     return {
@@ -147,7 +155,16 @@ function shellTools(runner: RunnerClient): Tool[] {
     }),
     defineTool<ShellJobArguments>({
       ...definitionOf('shell_job'),
-      run: (args, { tenant }) => refusals(() => shellJob(runner, args, { tenant })),
+      run: (args, { tenant }) =>
+        refusals(async () => {
+          const ask = () => shellJob(runner, args, { tenant });
+          try {
+            return await ask();
+          } catch (error) {
+            if (!YardError.is(error) || error.code !== 'YM-SHELL-NO-JOB' || !(await inherit())) throw error;
+            return ask();
+          }
+        }),
     }),
   ];
 }

@@ -189,7 +189,11 @@ describe('a runner', () => {
   const user = ordinaryUser(SERVE);
   const state = (dir: string): string => join(dir, 'runner.sock.state');
 
-  async function start(dir: string, point?: FaultPoint): Promise<Awaited<ReturnType<typeof startRunner>>> {
+  async function start(
+    dir: string,
+    point?: FaultPoint,
+    settings: Record<string, string> = {},
+  ): Promise<Awaited<ReturnType<typeof startRunner>>> {
     if (typeof user === 'string') throw new Error(user);
     const entry = faultyEntry(
       dir,
@@ -199,7 +203,7 @@ describe('a runner', () => {
     );
     if (process.getuid?.() === 0) execFileSync('chown', ['-R', `${user.uid}:${user.uid}`, dir]);
     return startRunner(
-      { YM_EXECUTOR_SHELL_SOCKET: join(dir, 'runner.sock'), YM_WORKSPACES: join(dir, 'workspaces') },
+      { YM_EXECUTOR_SHELL_SOCKET: join(dir, 'runner.sock'), YM_WORKSPACES: join(dir, 'workspaces'), ...settings },
       { entry, command: user.command },
     );
   }
@@ -227,5 +231,92 @@ describe('a runner', () => {
       expect(running(dir)).toBe(false);
     },
     120_000,
+  );
+
+  /** Files that fill up, one after another, whatever their writer makes of it, with a daemon that would stay. */
+  const fills = (mark: string, folder: string): string =>
+    `(setsid bash -c 'exec -a ${mark} sleep 300' &) ; for i in {1..400}; do head -c 1000000 /dev/zero > ${folder}/f$i || exit 7; sleep 0.02; done; echo all`;
+  const left = (dir: string, mark: string) => ({
+    processes: [running(mark), running(join(dir, 'workspaces'))],
+    mounts: mounts(dir),
+    state: readdirSync(state(dir)).toSorted(),
+  });
+
+  it.each(['workspace', 'tenant'])(
+    'a %s over its disk in the middle of a command: the verdict names it, and nothing of the command is left',
+    async (whose) => {
+      const dir = newFolder();
+      const mark = marker();
+      const runner = await start(dir, undefined, whose === 'tenant' ? { YM_EXECUTOR_SHELL_TENANT_DISK_MB: '20' } : {});
+      const limits = whose === 'tenant' ? {} : { disk_mb: 20 };
+      await runner.client.run({ ...t, command: 'true' });
+      const before = left(dir, mark);
+      const { verdict, stdout } = await runner.client.run({ ...t, command: fills(mark, '.'), limits });
+      expect(verdict).toMatchObject({ stage: 'collect', status: 'killed', killed_reason: 'disk' });
+      expect(verdict.reason).toContain('disk space');
+      expect(stdout).not.toContain('all');
+      expect(left(dir, mark)).toEqual(before);
+      expect((await runner.client.run({ ...t, command: 'rm -f f*; ls | wc -l', limits })).stdout).toBe('0\n');
+      await runner.stop();
+    },
+    60_000,
+  );
+
+  it('a full /tmp of a command fails what writes there, and the next command finds it empty', async () => {
+    const dir = newFolder();
+    const mark = marker();
+    const runner = await start(dir, undefined, { YM_EXECUTOR_SHELL_TMP_MB: '4' });
+    await runner.client.run({ ...t, command: 'true' });
+    const before = left(dir, mark);
+    const full = await runner.client.run({ ...t, command: fills(mark, '/tmp') });
+    expect(full.verdict).toMatchObject({ status: 'ok', exit_code: 7 });
+    expect(full.stderr).toContain('No space left on device');
+    expect(left(dir, mark)).toEqual(before);
+    const next = await runner.client.run({ ...t, command: 'ls /tmp | wc -l; head -c 3000000 /dev/zero > /tmp/x' });
+    expect(next).toMatchObject({ stdout: '0\n', verdict: { exit_code: 0 } });
+    await runner.stop();
+  }, 60_000);
+
+  /** A file system of its own, so small that it is full at once; only root may make one. */
+  const canMount = ((): boolean => {
+    if (process.getuid?.() !== 0) return false;
+    const dir = newFolder();
+    try {
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'none', dir], { stdio: 'ignore' });
+    } catch {
+      return false;
+    }
+    execFileSync('umount', [dir]);
+    return true;
+  })();
+
+  it.skipIf(!canMount)(
+    'a full file system under workspaces and runner (only root can mount one): the caller is told, and it serves on',
+    async () => {
+      const dir = newFolder();
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=16m,mode=755', 'none', dir]);
+      try {
+        mkdirSync(join(dir, 'workspaces'));
+        const mark = marker();
+        const runner = await start(dir);
+        await runner.client.run({ ...t, command: 'true' });
+        const before = left(dir, mark);
+        const full = await runner.client.run({ ...t, command: fills(mark, '.') });
+        expect(full.verdict).toMatchObject({ status: 'ok', exit_code: 7 });
+        expect(full.stderr).toContain('No space left on device');
+        expect(left(dir, mark)).toEqual(before);
+        // Not even the record of a job can be written: it is told, and nothing runs without one.
+        const job = await runner.client.start({ ...t, command: `exec -a ${mark} sleep 300` });
+        expect(job).toMatchObject({ state: 'ended', verdict: { status: 'error' } });
+        expect(job.verdict.reason).toContain('ENOSPC');
+        expect(readdirSync(join(state(dir), 'jobs'))).not.toContain(`${job.job}.new`);
+        expect(left(dir, mark)).toEqual(before);
+        expect((await runner.client.run({ ...t, command: 'rm -f f*; echo x > y; cat y' })).stdout).toBe('x\n');
+        await runner.stop();
+      } finally {
+        execFileSync('umount', ['-l', dir]);
+      }
+    },
+    60_000,
   );
 });

@@ -476,6 +476,8 @@ function explain(reason: string | null, { limits }: Validated): string | null {
       return 'It was ended because the CPU time of the tenant is used up.';
     case 'output':
       return `It was ended because it wrote more than ${limits.outputTotalBytes} bytes. Write to a file instead.`;
+    case 'shutdown':
+      return 'The shell executor ended, and the command with it. Start it again when it is still needed.';
     default:
       return null;
   }

@@ -6,8 +6,15 @@ export class JobLog {
   #start = 0;
   #end = 0;
 
-  constructor(capBytes: number) {
+  /** `start` is the offset of its first byte: above 0 for what is left of an earlier log. */
+  constructor(capBytes: number, start = 0) {
     this.#cap = capBytes;
+    this.#start = start;
+    this.#end = start;
+  }
+
+  get end(): number {
+    return this.#end;
   }
 
   append(text: string): void {

@@ -23,14 +23,20 @@ interface Job {
   ended: Promise<void>;
   running: boolean;
   leaseExpiresAt: number;
+  /** When its log was last written to its record, and up to which byte. */
+  kept: { at: number; end: number };
 }
 
 const ID = /^job_[0-9a-f]{18}$/;
 const SWEEP_MS = 1000;
+/** What a job has written is kept for a successor so often: what came after is lost when the runner is killed. */
+const KEEP_EVERY_MS = 5000;
+/** How a job ended that was not ended for its own sake, but with its runner. */
+const LOST: readonly (string | null)[] = ['runner-ended', 'shutdown'];
 
 /**
  * Commands that outlive the call that started them. Each has a lease, which asking about it renews, a longest life, a
- * bounded log, and a record on disk: a runner that starts again can say that the job was lost, and its log until then.
+ * bounded log, and a record on disk: a runner that starts again can say that the job was lost, and its log until some seconds before.
  */
 export class Jobs {
   readonly #pipeline: Pipeline;
@@ -125,6 +131,7 @@ export class Jobs {
       verdict: () => verdict,
       ended: Promise.resolve(),
       leaseExpiresAt: Date.now() + this.#config.jobs.leaseMs,
+      kept: { at: Date.now(), end: 0 },
     };
     this.#jobs.set(job.id, added);
     return added;
@@ -145,10 +152,10 @@ export class Jobs {
     job.handle = null;
     job.verdict = () => result.verdict;
     this.#pipeline.audit(request, result);
-    const { output } = job.log.read(0, this.#config.jobs.logBytes);
+    const { output, skipped } = job.log.read(0, this.#config.jobs.logBytes);
     const { tenant, startedAt } = job;
     try {
-      this.#record(job.id, { tenant, state: 'ended', startedAt, verdict: result.verdict, output });
+      this.#record(job.id, { tenant, state: 'ended', startedAt, verdict: result.verdict, output, skipped });
     } catch (error) {
       // It can still be asked for while this runner lives; only a successor will take it for lost.
       this.#pipeline.note({ event: 'job-record-failed', id: job.id, error: (error as Error).message });
@@ -156,7 +163,7 @@ export class Jobs {
   }
 
   #view(job: Job, after: number, mostBytes = this.#config.outputBytes.default): JobView {
-    const lost = job.verdict().killed_reason === 'runner-ended';
+    const lost = LOST.includes(job.verdict().killed_reason);
     return {
       job: job.id,
       state: job.running ? 'running' : lost ? 'lost' : 'ended',
@@ -171,6 +178,7 @@ export class Jobs {
     const now = Date.now();
     for (const job of this.#jobs.values()) {
       if (job.running && now > job.leaseExpiresAt) job.handle?.kill('lease');
+      else if (job.running) this.#keep(job, now);
       else if (!job.running && now > job.leaseExpiresAt + this.#config.jobs.keepMs) {
         this.#jobs.delete(job.id);
         rmSync(join(this.#dir, job.id), { force: true });
@@ -178,10 +186,28 @@ export class Jobs {
     }
   }
 
+  /** Writes the newest output of a running job to its record. */
+  #keep(job: Job, now: number): void {
+    const { id, tenant, startedAt, log, kept } = job;
+    if (log.end === kept.end || now - kept.at < KEEP_EVERY_MS) return;
+    job.kept = { at: now, end: log.end };
+    const { output, skipped } = log.read(0, this.#config.outputBytes.default);
+    try {
+      this.#record(id, { tenant, state: 'running', startedAt, output, skipped });
+    } catch (error) {
+      this.#pipeline.note({ event: 'job-record-failed', id, error: (error as Error).message });
+    }
+  }
+
   #record(id: string, content: Record<string, unknown>): void {
     const path = join(this.#dir, id);
-    writeFileSync(`${path}.new`, JSON.stringify(content), { mode: 0o600 });
-    renameSync(`${path}.new`, path);
+    try {
+      writeFileSync(`${path}.new`, JSON.stringify(content), { mode: 0o600 });
+      renameSync(`${path}.new`, path);
+    } catch (error) {
+      rmSync(`${path}.new`, { force: true });
+      throw error;
+    }
   }
 
   /** An ended or lost job of an earlier runner, from its record. */
@@ -193,8 +219,9 @@ export class Jobs {
         startedAt: number;
         verdict?: Verdict;
         output?: string;
+        skipped?: number;
       };
-      const log = new JobLog(this.#config.jobs.logBytes);
+      const log = new JobLog(this.#config.jobs.logBytes, saved.skipped);
       log.append(saved.output ?? '');
       const verdict = saved.verdict ?? this.#pipeline.lostVerdict();
       return this.#add({ id, tenant: saved.tenant, startedAt: saved.startedAt, log, running: false, verdict });
