@@ -55,6 +55,8 @@ describe('the topology', () => {
       'YM_RUN.work (ack_wait)',
       'YM_TOOL_SHELL (max_msgs_per_subject)',
       'YM_TOOL_SHELL.work (ack_wait)',
+      'YM_TOOL_MCP (max_msgs_per_subject)',
+      'YM_TOOL_MCP.work (ack_wait)',
     ]);
     await setup.nc.request('$JS.API.STREAM.DELETE.YM_CMD', '');
     await setup.nc.request(

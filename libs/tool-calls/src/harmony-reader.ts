@@ -132,7 +132,12 @@ export class HarmonyReader {
     if (!mark && !final) return 'need';
     const rest = text.slice(reading.end, mark ? mark.index : text.length);
     if (this.header!.ambiguous) {
-      this.sink.addUnreadable('malformed_json', 'the message is addressed to two tools', text.slice(at, at + 1000), 0);
+      this.sink.addUnreadable(
+        'malformed_json',
+        'the message is addressed to two tools',
+        text.slice(at, reading.end + rest.length),
+        0,
+      );
     } else if (skipBlank(rest, 0) < rest.length) {
       this.sink.addUnreadable(
         'malformed_json',

@@ -139,7 +139,16 @@ describe('reading calls out of text', () => {
           }
         },
       ),
-      RUNS,
+      {
+        ...RUNS,
+        // What follows a call in Harmony is not part of its error, whether it is there yet or not.
+        examples: [
+          [
+            '<|channel|>commentary to=functions.a <|constrain|>json to=functions.b<|message|>{}<|call|><|tool_call_begin|>',
+            [1],
+          ],
+        ],
+      },
     );
   });
 

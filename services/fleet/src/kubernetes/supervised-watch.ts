@@ -161,7 +161,21 @@ export class SupervisedWatch<T extends Kept> {
   /** Reads everything; what it does not mention is gone. */
   private async list(signal: AbortSignal): Promise<void> {
     this.report.phase = 'listing';
-    const limit = AbortSignal.any([signal, AbortSignal.timeout(this.settings.listMs)]);
+    const end = endingWith(signal);
+    const timer = setTimeout(
+      () => end.abort(new DOMException('the list took too long', 'TimeoutError')),
+      this.settings.listMs,
+    );
+    timer.unref();
+    try {
+      await this.readAll(signal, end.signal);
+    } finally {
+      clearTimeout(timer);
+      end.leave();
+    }
+  }
+
+  private async readAll(signal: AbortSignal, limit: AbortSignal): Promise<void> {
     const all = new Map<string, T>();
     let next: string | undefined;
     let version: string;
@@ -185,8 +199,7 @@ export class SupervisedWatch<T extends Kept> {
   private async watch(signal: AbortSignal, brought: () => void): Promise<void> {
     const { watchMs, graceMs } = this.settings;
     const bounded = watchMs * (0.75 + 0.5 * this.timing.random());
-    const end = new AbortController();
-    const limit = AbortSignal.any([signal, end.signal]);
+    const end = endingWith(signal);
     let hangs = false;
     const timer = setTimeout(() => {
       hangs = true;
@@ -197,7 +210,7 @@ export class SupervisedWatch<T extends Kept> {
     this.report.watches++;
     try {
       const from = { resourceVersion: this.version!, timeoutSeconds: Math.max(1, Math.round(bounded / 1000)) };
-      for await (const event of this.source.watch(from, limit)) {
+      for await (const event of this.source.watch(from, end.signal)) {
         if (signal.aborted) return;
         this.apply(event);
         brought();
@@ -210,6 +223,7 @@ export class SupervisedWatch<T extends Kept> {
       throw error;
     } finally {
       clearTimeout(timer);
+      end.leave();
       // Whatever ended the loop, its socket goes too.
       end.abort();
     }
@@ -226,6 +240,22 @@ export class SupervisedWatch<T extends Kept> {
     this.objects = changed;
     this.onChange(changed);
   }
+}
+
+/**
+ * Aborted with the signal, or by itself. Not `AbortSignal.any`: every signal that is derived from one that lives as long as
+ * the process stays in its list until the next collection of garbage, and there is one for every cut.
+ */
+function endingWith(signal: AbortSignal) {
+  const end = new AbortController();
+  const follow = () => end.abort(signal.reason);
+  signal.addEventListener('abort', follow, { once: true });
+  if (signal.aborted) follow();
+  return {
+    signal: end.signal,
+    abort: (reason?: unknown) => end.abort(reason),
+    leave: () => signal.removeEventListener('abort', follow),
+  };
 }
 
 const keyOf = ({ metadata }: Kept): string => `${metadata?.namespace ?? ''}/${metadata?.name ?? ''}`;

@@ -84,10 +84,10 @@ export class LeaderElection {
       await this.timing.sleep(this.settings.retryMs * (1 + 0.2 * this.timing.random()), signal);
     }
     this.guarded?.abort();
-    const held = this.led !== undefined;
     this.stepDown();
     await leading;
-    if (held) await this.release();
+    // Asked of the Lease, not of `led`: what it leads may have ended before this line, by the same signal.
+    if (this.holder === this.settings.identity) await this.release();
   }
 
   /** Ends the leading when its time is over, even while a question to the server hangs. */

@@ -11,9 +11,10 @@ const visible = <T extends { hidden?: boolean }>(entries: Readonly<Record<string
 
 /** What `yard` alone says: examples first, at most 30 lines. */
 export function topHelp(tree: Tree): string {
-  const groups = visible(tree).map(
-    ([name, entry]) => [name, isGroup(entry) ? Object.keys(entry.verbs).join(' ') : entry.summary] as const,
-  );
+  // The last line says what `help` does; one line less leaves all of it on a screen.
+  const groups = visible(tree)
+    .filter(([name]) => name !== 'help')
+    .map(([name, entry]) => [name, isGroup(entry) ? Object.keys(entry.verbs).join(' ') : entry.summary] as const);
   return [
     'yard: run AI agents on Yardmaster, and look at what they did.',
     '',
