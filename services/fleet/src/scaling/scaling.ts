@@ -128,7 +128,7 @@ export class Scaling {
     verdict: Verdict,
     reading: ScaleReading | void,
   ): Promise<string | undefined> {
-    const { client, mayWrite, log } = this.options;
+    const { mayWrite, log } = this.options;
     const { desired } = verdict;
     if (!reading || desired === undefined || desired === reading.pods) return undefined;
     const pause = this.pauses.get(target.name);
