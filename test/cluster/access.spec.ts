@@ -86,12 +86,32 @@ test('no service account may do anything that the chart does not need it for', a
   expect(nobody.filter((line) => !/^create self/.test(line))).toEqual([]);
   const accounts = ofKind(manifests, 'ServiceAccount');
   expect(accounts.length).toBeGreaterThanOrEqual(8);
+  const [shell, files, api, lease] = ['executor-shell', 'executor-files', 'api', 'fleet'].map(
+    (component) => `ym-yardmaster-${component}`,
+  );
   for (const account of accounts) {
-    const all = await everythingThat({ namespace, name: account.metadata.name }, []);
+    const isFleet = account.metadata.labels!['app.kubernetes.io/component'] === 'fleet';
+    const names = isFleet ? [shell!, files!, api!, lease!] : [];
+    const all = await everythingThat({ namespace, name: account.metadata.name }, names);
+    // What it may do to any object it may do to a named one: said once.
+    const more = all.filter((line) => !nobody.includes(line) && !all.includes(line.split(' ').slice(0, 2).join(' ')));
+    const any = all.filter((line) => !nobody.includes(line) && line.split(' ').length === 2);
+    expect(any, account.metadata.name).toEqual(isFleet ? ['create leases.coordination.k8s.io'] : []);
     expect(
-      all.filter((line) => !nobody.includes(line)),
+      more.filter((line) => !any.includes(line)),
       account.metadata.name,
-    ).toEqual([]);
+    ).toEqual(
+      isFleet
+        ? [
+            `get deployments/scale.apps ${files}`,
+            `get deployments/scale.apps ${shell}`,
+            `get leases.coordination.k8s.io ${lease}`,
+            `patch deployments/scale.apps ${files}`,
+            `patch deployments/scale.apps ${shell}`,
+            `update leases.coordination.k8s.io ${lease}`,
+          ]
+        : [],
+    );
   }
 });
 
@@ -112,7 +132,27 @@ test('the asking itself notices a grant', async () => {
   expect(all.filter((line) => !/^create self/.test(line))).toEqual(['patch deployments/scale.apps a']);
 });
 
-test.each(PROFILES.filter((profile) => profile !== 'default'))('%s grants nothing more', (profile) => {
-  const rules = (all: Manifest[]) => rulesOf(all).map(({ kind, ...rest }) => ({ kind, ...rest }));
-  expect(rules(render({ profile, kube: KUBE }))).toEqual(rules(render({ kube: KUBE })));
+test.each(PROFILES)('%s grants rights to the fleet alone, and of these kinds alone', (profile) => {
+  const manifests = render({ profile, kube: KUBE });
+  expect(ofKind(manifests, 'ClusterRole', 'ClusterRoleBinding')).toEqual([]);
+  const fleet = ofKind(manifests, 'ServiceAccount').find(({ metadata }) => metadata.name === 'ym-yardmaster-fleet')!;
+  for (const binding of ofKind(manifests, 'RoleBinding')) {
+    const { subjects } = binding as Manifest & { subjects: { name: string }[] };
+    expect(subjects.map(({ name }) => name)).toEqual([fleet.metadata.name]);
+  }
+  const executors = ofKind(manifests, 'Deployment')
+    .map(({ metadata }) => metadata.name)
+    .filter((name) => name.startsWith('ym-yardmaster-executor'));
+  for (const role of ofKind(manifests, 'Role') as (Manifest & { rules: Record<string, string[]>[] })[])
+    for (const { apiGroups, resources, verbs, resourceNames } of role.rules) {
+      const what = `${verbs!.join(',')} ${resources!.join(',')}.${apiGroups!.join(',')}`;
+      expect([
+        'get,patch deployments/scale.apps',
+        'create leases.coordination.k8s.io',
+        'get,update leases.coordination.k8s.io',
+        'get,list,watch endpointslices.discovery.k8s.io',
+      ]).toContain(what);
+      if (what.includes('deployments')) for (const name of resourceNames!) expect(executors).toContain(name);
+      if (what.startsWith('get,update')) expect(resourceNames).toEqual(['ym-yardmaster-fleet']);
+    }
 });

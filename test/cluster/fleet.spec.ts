@@ -11,12 +11,14 @@ import type { FoundProvider } from '@yardmaster/service-kit';
 import { FaultProxy, type Servers, startServers } from '@yardmaster/testkit';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Cluster, startCluster } from './objects.ts';
-import { fleetGrants, ofKind, render, root } from './rendered.ts';
+import { ofKind, render, root } from './rendered.ts';
 
-// The fleet as a process, with a service account of its own and the grants of its README, against a real API server: watches that
+// The fleet as a process, with the service account and the Roles that the chart gives it, against a real API server: watches that
 // are cut, compaction, restarts, a Lease that several want, and the scale subresource.
 const NAMESPACE = 'yard';
 const SHELL = 'ym-yardmaster-executor-shell';
+/** The name of the Lease, and of the service account. */
+const LEASE = 'ym-yardmaster-fleet';
 const acme = tenantId('acme');
 const folder = mkdtempSync(join(tmpdir(), 'yardmaster-fleet-'));
 const LONG = { timeout: 90_000, interval: 100 };
@@ -45,10 +47,10 @@ beforeAll(async () => {
   proxy = await FaultProxy.start(Number(new URL(cluster.plane.url).port));
   const { plane } = cluster;
   await plane.namespace(NAMESPACE, 'privileged');
-  const manifests = render({ executors: { shell: { scaler: { mode: 'keda', min: 0, max: 5 } } } });
-  for (const one of [...fleetGrants(NAMESPACE, [SHELL]), ...ofKind(manifests, 'Deployment')])
+  const manifests = render({ llamaReleases: { enabled: true } });
+  for (const one of ofKind(manifests, 'ServiceAccount', 'Role', 'RoleBinding', 'Deployment'))
     expect((await cluster.apply(one, { namespace: NAMESPACE })).status, one.metadata.name).toBe(201);
-  const account = `/api/v1/namespaces/${NAMESPACE}/serviceaccounts/fleet`;
+  const account = `/api/v1/namespaces/${NAMESPACE}/serviceaccounts/${LEASE}`;
   const { status } = await plane.must('POST', `${account}/token`, { spec: { expirationSeconds: 3600 } });
   plane.writeKubeconfig(join(folder, 'kubeconfig'), status.token, `https://127.0.0.1:${proxy.port}`);
   writeFileSync(join(folder, 'password'), servers.nats.login('fleet').pass);
@@ -82,6 +84,7 @@ async function startFleet(name: string): Promise<void> {
       YM_HEALTH_PORT: String(await free()),
       YM_METRICS_PORT: String(metricsPort),
       YM_FLEET_NAMESPACE: NAMESPACE,
+      YM_FLEET_LEASE: LEASE,
       YM_FLEET_EXECUTORS: join(folder, 'executors.yaml'),
       YM_FLEET_LEASE_MS: '9000',
       YM_FLEET_POLL_MS: '500',
@@ -152,14 +155,11 @@ const ADDRESS = Object.values(networkInterfaces())
   .flat()
   .find((one) => one?.family === 'IPv4' && !one.internal)?.address;
 
-test('one of two leads, with the rights that its README names', async () => {
+test('one of two leads, with the rights that the chart gives it', async () => {
   await startFleet('one');
   await startFleet('two');
   await expect.poll(async () => (await leaders()).length, LONG).toBe(1);
-  const lease = await cluster.plane.must(
-    'GET',
-    `/apis/coordination.k8s.io/v1/namespaces/${NAMESPACE}/leases/yardmaster-fleet`,
-  );
+  const lease = await cluster.plane.must('GET', `/apis/coordination.k8s.io/v1/namespaces/${NAMESPACE}/leases/${LEASE}`);
   expect(lease.spec.leaseDurationSeconds).toBe(9);
 });
 
@@ -237,7 +237,7 @@ test('changes by the hundred arrive, with compactions and cut connections betwee
 });
 
 test('never do two lead: a killed leader, a restarted API server, a Lease that somebody else writes', async () => {
-  const lease = `/apis/coordination.k8s.io/v1/namespaces/${NAMESPACE}/leases/yardmaster-fleet`;
+  const lease = `/apis/coordination.k8s.io/v1/namespaces/${NAMESPACE}/leases/${LEASE}`;
   let most = 0;
   let looks = 0;
   let looking = true;

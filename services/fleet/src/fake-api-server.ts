@@ -258,7 +258,9 @@ export class FakeApiServer {
     for (const { version, type, object } of this.history)
       if (version > from) response.write(`${JSON.stringify({ type, object })}\n`);
     const seconds = Number(query.get('timeoutSeconds') ?? 60);
-    setTimeout(() => this.watchers.delete(response) && response.end(), seconds * 1000).unref();
+    const end = setTimeout(() => this.watchers.delete(response) && response.end(), seconds * 1000).unref();
+    // A timer that outlives its watch would hold the response, and count as memory of the one who watched.
+    response.on('close', () => clearTimeout(end));
   }
 
   private lease(method: string, name: string | undefined, body: V1Lease, response: ServerResponse): void {

@@ -124,6 +124,19 @@ it('the change goes against the version that was read: whoever scaled in between
   expect(scaling.decisions[0]).toMatchObject({ action: 'hold', reason: expect.stringContaining('409') as string });
 });
 
+it('a Deployment whose status moves while its number stays is scaled all the same', async () => {
+  cluster.scales.set('d', { replicas: 1, version: 1, selector: '' });
+  let moves = 3;
+  cluster.intercept = ({ method, path }) => {
+    // A pod of it became ready, between our reading and our writing.
+    if (method === 'PATCH' && path.endsWith('/scale') && moves-- > 0) cluster.scales.get('d')!.version++;
+    return undefined;
+  };
+  const { look } = scalingOf(() => 9);
+  await look(1);
+  expect(cluster.scales.get('d')!.replicas).toBe(3);
+});
+
 it('a right that is missing is named, once among the decisions however long it lasts', async () => {
   cluster.intercept = ({ path }) => (path.endsWith('/scale') ? 403 : undefined);
   const { look, scaling } = scalingOf(() => 9);

@@ -45,11 +45,13 @@ export interface DecisionReport {
 const DECISIONS_KEPT = 100;
 /** After a 409 or 429 of the API server the next tries are so many looks later, at the most. */
 const MAX_PAUSE_POLLS = 12;
+/** Tries against a Deployment whose version moves while its number stays. */
+const CONFLICT_TRIES = 5;
 
 /** Looks at the queues, decides, changes the numbers of pods; for as long as it leads. */
 export class Scaling {
   private memories = new Map<string, ScalerMemory>();
-  private pauses = new Map<string, { polls: number; left: number }>();
+  private pauses = new Map<string, { status: number; polls: number; left: number }>();
   readonly reports = new Map<string, ExecutorReport>();
   /** Newest first: changes, and what kept numbers from changing when that began. */
   readonly decisions: DecisionReport[] = [];
@@ -126,19 +128,21 @@ export class Scaling {
     verdict: Verdict,
     reading: ScaleReading | void,
   ): Promise<string | undefined> {
-    const { client, mayWrite, log } = this.options;
+    const { mayWrite, log } = this.options;
     const { desired } = verdict;
     if (!reading || desired === undefined || desired === reading.pods) return undefined;
     const pause = this.pauses.get(target.name);
     if (pause !== undefined && pause.left > 0) {
       pause.left--;
-      return 'the API server asked for patience';
+      return pause.status === 409
+        ? 'somebody else changes the Deployment: tried again soon'
+        : 'the API server asked for patience';
     }
     try {
       if (desired < reading.pods) await this.markBusy(target, reading);
       // Asked last: marking takes its time.
       if (!mayWrite()) return 'another replica leads now';
-      await client.write(target.deployment, desired, reading);
+      await this.write(target, desired, reading);
       this.pauses.delete(target.name);
       log.info({ executor: target.name, from: reading.pods, to: desired, reason: verdict.reason }, 'scaled');
       return undefined;
@@ -146,10 +150,24 @@ export class Scaling {
       const status = statusOf(error);
       if (status === 409 || status === 429) {
         const polls = Math.min(MAX_PAUSE_POLLS, (pause?.polls ?? 0.5) * 2);
-        this.pauses.set(target.name, { polls, left: Math.floor(polls * this.options.timing.random()) });
+        this.pauses.set(target.name, { status, polls, left: Math.floor(polls * this.options.timing.random()) });
       }
       log.warn({ executor: target.name, from: reading.pods, to: desired, status, err: error }, 'scaling failed');
       return `the number could not be changed: ${(error as Error).message}`;
+    }
+  }
+
+  /** Every pod that becomes ready changes the Deployment's version too: what was decided holds while its number is the same. */
+  private async write(target: ExecutorTarget, desired: number, reading: ScaleReading): Promise<void> {
+    const { client, mayWrite } = this.options;
+    for (let attempt = 1, read = reading; ; attempt++) {
+      try {
+        return await client.write(target.deployment, desired, read);
+      } catch (error) {
+        if (statusOf(error) !== 409 || attempt === CONFLICT_TRIES) throw error;
+        read = await client.read(target.deployment);
+        if (read.pods !== reading.pods || !mayWrite()) throw error;
+      }
     }
   }
 
