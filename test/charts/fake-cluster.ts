@@ -9,6 +9,7 @@ const GROUPS: Record<string, string[]> = {
   'apps/v1': ['Deployment', 'StatefulSet'],
   'batch/v1': ['Job'],
   'networking.k8s.io/v1': ['NetworkPolicy'],
+  'rbac.authorization.k8s.io/v1': ['Role', 'RoleBinding'],
 };
 
 /** As much of a Kubernetes API as helm's `lookup` asks: discovery, namespaces and Secrets. Read only. */

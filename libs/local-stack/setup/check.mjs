@@ -23,6 +23,8 @@ export async function check() {
     ['forbidden imports are refused', () => run('node', ['libs/local-stack/setup/planted.mjs'])],
     ['build (tsc -b)', () => run('tsc', ['-b'])],
     ['types of tests (tsc)', () => run('tsc', ['-p', 'tsconfig.check.json'])],
+    // Without helm it says so and passes.
+    ['charts (helm)', () => run('node', ['test/charts/run.ts'])],
     ['tests (vitest)', () => run('vitest', ['run'])],
   ];
   const failed = [];
