@@ -107,16 +107,23 @@ export class AnswerSink {
   }
 
   addShaped(shaped: ShapedCall[], input: string): void {
+    // Once for all: a block may hold thousands of them.
+    let clipped: string | undefined;
     for (const one of shaped) {
       if ('raw' in one) this.addCall(one.raw);
       else {
         this.markGap();
+        if (this.errors.length >= MAX_ERRORS) {
+          this.notes.errorsDropped++;
+          continue;
+        }
+        clipped ??= clipInput(input);
         const tool = one.name === undefined ? undefined : this.tools?.resolve(one.name);
         const required = requiredOf(tool);
         this.pushError({
           kind: one.problem,
           message: one.message,
-          input: clipInput(input),
+          input: clipped,
           ...(one.name === undefined ? {} : { name: one.name.slice(0, 200) }),
           ...(required.length > 0 ? { required } : {}),
         });

@@ -259,6 +259,7 @@ describe('hostile answers cost linear work', () => {
     backslashes: '\\',
     'halves of turns': '<|im_start|>us',
     'repeated keys': '"k":1,',
+    'calls of another name': '{"name":"zz","arguments":{}}',
     'parameters on one line': '<parameter=k>x</parameter>',
     'strings with quoted calls': '"\\q</tool_call><tool_call>[",',
   };
