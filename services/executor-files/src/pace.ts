@@ -8,9 +8,9 @@ export class Pace {
 
   constructor(private readonly signal: AbortSignal) {}
 
-  /** Is the slice used up? Then `turn` is to be waited for. */
+  /** Is the slice used up, or the work not wanted any more? Then `turn` is to be waited for. */
   get isDue(): boolean {
-    return performance.now() > this.#turnAt;
+    return this.signal.aborted || performance.now() > this.#turnAt;
   }
 
   /** Lets others work. Throws the signal's reason when it is aborted. */
