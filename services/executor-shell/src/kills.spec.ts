@@ -214,7 +214,6 @@ it('a background job of a killed executor is told as lost, with what it had writ
   // It stays known to whoever comes next, after an orderly end too.
   await end(second, 'SIGTERM');
   await start();
-  await until(() => folders().length === 1);
   expect((await ask('shell_job', { job, action: 'status' })).output).toContain(`job ${job}: lost`);
   expect(await ask('shell_job', { job: `job_${'0'.repeat(18)}`, action: 'status' })).toMatchObject({
     ok: false,

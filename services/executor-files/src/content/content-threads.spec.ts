@@ -12,10 +12,10 @@ afterEach(() => Promise.all(open.splice(0).map((one) => one.close())));
 const never = new AbortController().signal;
 const of = (tenant: string, signal = never) => ({ tenant, signal });
 const bytesOf = (text: string) => new TextEncoder().encode(text);
-/** Keeps a thread busy until it is ended: about a minute of matching. */
+/** Keeps a thread busy until it is ended: minutes of matching, since no letter of the text rules the pattern out. */
 const endless = () => ({
   files: [bytesOf(`${'ab'.repeat(3_000_000)}\n`)],
-  pattern: '(a|b|ab)*(x|y)(a|b|ab)*z',
+  pattern: '(a|b|ab){1,300}\\b',
   regex: true,
   wanted: 1,
 });

@@ -59,7 +59,7 @@ it('while many costly rules are read and asked, others get their turns, and an a
   };
   setImmediate(count);
   try {
-    const rules = await parseIgnore(`${'*a'.repeat(240)}b\n`.repeat(2_000), new Pace(abort.signal));
+    const rules = await parseIgnore(`${'*a'.repeat(240)}b\n`.repeat(8_000), new Pace(abort.signal));
     expect(await rules.says('a'.repeat(255), false, new Pace(abort.signal))).toBeUndefined();
     expect(turns).toBeGreaterThan(5);
     abort.abort(new Error('enough'));
