@@ -210,7 +210,7 @@ it('a background job of a killed executor is told as lost, with what it had writ
   expect(lost.output).toContain(`job ${job}: lost`);
   expect(lost.output).toContain('line one');
   expect(JSON.parse(lost.verdictJson)).toMatchObject({ state: 'lost', status: 'cancelled' });
-  await until(() => !running(mark) && sandboxed().length === 0);
+  expect([running(mark), sandboxed(), folders().length]).toEqual([false, [], 1]);
   // It stays known to whoever comes next, after an orderly end too.
   await end(second, 'SIGTERM');
   await start();

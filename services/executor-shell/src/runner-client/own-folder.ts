@@ -1,5 +1,6 @@
 import {
   copyFileSync,
+  existsSync,
   lstatSync,
   mkdirSync,
   mkdtempSync,
@@ -14,7 +15,7 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { startTimeOf } from '@yardmaster/guard';
+import { isAlive, startTimeOf } from '@yardmaster/guard';
 
 const PREFIX = 'ym-shell-';
 const OWNER = 'owner.json';
@@ -111,11 +112,22 @@ async function stateOf(path: string): Promise<State> {
     const known = owner?.namespace === ownNamespace() ? owner : undefined;
     if (known !== undefined && startTimeOf(known.pid) === known.started) return 'in-use';
     if (known === undefined && Date.now() - stat.mtimeMs <= YOUNG_MS) return 'in-use';
-    if (!(await answers(join(path, 'runner.sock')))) return 'abandoned';
-    return known === undefined ? 'in-use' : 'ending';
+    if (await answers(join(path, 'runner.sock'))) return known === undefined ? 'in-use' : 'ending';
+    // It closes its socket first and its records last: what is removed under it would come back without an owner.
+    return known !== undefined && hasRunner(path) ? 'ending' : 'abandoned';
   } catch {
     return 'in-use';
   }
+}
+
+/** Is a runner of this folder still a process? Each has a folder with its number. */
+function hasRunner(path: string): boolean {
+  const state = join(path, 'state');
+  if (!existsSync(state)) return false;
+  return readdirSync(state).some((name) => {
+    const pid = /^run-(\d+)$/.exec(name)?.[1];
+    return pid !== undefined && isAlive(Number(pid));
+  });
 }
 
 function readOwner(path: string): Owner | undefined {
