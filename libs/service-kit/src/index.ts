@@ -2,6 +2,7 @@ export * from './config.js';
 export * from './health.js';
 export * from './logging.js';
 export * from './platform-config.js';
+export * from './platform-config.provider.js';
 export * from './platform-config-schema.js';
 export * from './running-calls.js';
 export * from './service-config.js';
