@@ -203,11 +203,10 @@ export class PromptService {
 
   /** The named tools as models see them; the meta tools among them apart. */
   private views(tenant: TenantId, names: readonly string[]): Pick<RequestTools, 'current' | 'meta'> {
-    const known = this.tools?.current;
     const current: ToolView[] = [];
     const meta: ToolView[] = [];
     for (const name of new Set(names)) {
-      const tool = known?.get(`${tenant}.${name}`) ?? known?.get(`${SHARED}.${name}`);
+      const tool = this.tools?.get(`${tenant}.${name}`) ?? this.tools?.get(`${SHARED}.${name}`);
       if (tool === undefined)
         throw new YardError('NOT_FOUND', 'YM-TOOL-UNKNOWN', `There is no tool "${name}".`, { details: { name } });
       (tool.kind === 'meta' ? meta : current).push(viewOf(tool));
