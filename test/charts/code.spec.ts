@@ -50,3 +50,14 @@ test('what containers run is there', () => {
       for (const word of command.filter((one) => one.startsWith('services/')))
         expect(existsSync(`${root}${word.replace('/dist/', '/src/').replace(/\.js$/, '.ts')}`), word).toBe(true);
 });
+
+test('the images that the installation guide builds are those that the chart runs', () => {
+  const rendered = pods(render({ values: { image: { registry: 'registry.test' } } }))
+    .flatMap(({ all }) => all)
+    .map(({ image }) => /^registry\.test\/yardmaster\/([^:]+):/.exec(image ?? '')?.[1])
+    .filter((name) => name !== undefined);
+  const guide = readFileSync(`${root}docs/install.md`, 'utf8');
+  const looped = /^for service in (.+); do$/m.exec(guide)![1]!.split(' ');
+  const single = [...guide.matchAll(/^docker build .*SERVICE=([a-z-]+)/gm)].map(([, name]) => name!);
+  expect([...looped, ...single].sort()).toEqual([...new Set(rendered)].sort());
+});

@@ -3,6 +3,7 @@ export * from './health.js';
 export * from './heap-bounds.js';
 export * from './logging.js';
 export * from './platform-config.js';
+export * from './platform-config.provider.js';
 export * from './platform-config-schema.js';
 export * from './running-calls.js';
 export * from './service-config.js';
