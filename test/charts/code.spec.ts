@@ -15,6 +15,29 @@ test('the configuration file that the chart writes is one that the services acce
   expect(gpu.providers['llama']).toMatchObject({ kind: 'llamacpp', key_file: '/run/yardmaster/llama/api-key' });
 });
 
+test("the registry gets MCP servers and tenants' credentials for them, and nothing of providers", () => {
+  const github = { url: 'https://mcp.example.com/mcp', credential: 'github' };
+  const values = {
+    config: { mcp_servers: { github }, mcp_egress: [{ host: 'mcp.tools.svc', private: true }] },
+    registry: { mcpCredentials: { existingSecret: 'mcp' } },
+    providerKeys: { existingSecret: 'keys' },
+  };
+  const manifests = render({ values });
+  const pod = pods(manifests).find(({ component }) => component === 'registry')!;
+  const file = find(manifests, 'ConfigMap', 'registry');
+  expect(pod.spec.volumes).toContainEqual({ name: 'config', configMap: { name: file.metadata.name } });
+  expect(pod.spec.volumes).toContainEqual({ name: 'mcp-credentials', secret: { secretName: 'mcp' } });
+  expect(envOf(pod.containers[0]!)).toMatchObject({
+    YM_CONFIG: '/etc/yardmaster/config.yaml',
+    YM_REGISTRY_MCP_CREDENTIALS: '/run/yardmaster/mcp-credentials',
+  });
+  for (const text of [file.data!['config.yaml']!, find(manifests, 'ConfigMap', 'config').data!['config.yaml']!]) {
+    const config = parsePlatformConfig(text);
+    expect([config.warnings, config.mcpServers, config.mcpEgress]).toEqual([[], { github }, values.config.mcp_egress]);
+  }
+  expect(JSON.stringify(pod.spec)).not.toContain('"keys"');
+});
+
 test('every YM_ variable that a container gets is one that its code reads', () => {
   const sources = (folder: string): string =>
     readdirSync(`${root}${folder}`, { recursive: true, encoding: 'utf8' })
@@ -27,7 +50,11 @@ test('every YM_ variable that a container gets is one that its code reads', () =
     policy: { registries: {} },
     egress: [{ to: [{ ipBlock: { cidr: '1.2.3.4/32' } }] }],
   };
-  const values = { api: { hosts: ['x'] }, executors: { shell: { sandbox: { install } } } };
+  const values = {
+    api: { hosts: ['x'] },
+    registry: { mcpCredentials: { existingSecret: 'x' } },
+    executors: { shell: { sandbox: { install } } },
+  };
   for (const { component, all } of pods(render({ values })))
     for (const container of all) {
       const service = ['nats', 'redis', 'test', 'bootstrap'].includes(component) ? 'yard' : component;

@@ -3,8 +3,10 @@
 - to:
     {{- toYaml .Values.networkPolicy.dnsTo | nindent 4 }}
   ports:
-    - { protocol: UDP, port: 53 }
-    - { protocol: TCP, port: 53 }
+    {{- range .Values.networkPolicy.dnsPorts }}
+    - { protocol: UDP, port: {{ int . }} }
+    - { protocol: TCP, port: {{ int . }} }
+    {{- end }}
 {{- end }}
 
 {{- define "yardmaster.toNats" -}}
@@ -46,7 +48,7 @@
     - podSelector:
         matchLabels:
           app.kubernetes.io/name: llama
-          app.kubernetes.io/instance: {{ .Release.Name }}
+          app.kubernetes.io/instance: {{ .Release.Name | quote }}
   ports:
     - { protocol: TCP, port: 8080 }
 {{- end }}

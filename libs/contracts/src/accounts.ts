@@ -160,8 +160,9 @@ export function serviceUsers(kinds: readonly string[]): NatsUser[] {
       ],
       ['ym.rpc.fleet.>'],
     ),
-    // Creates streams, consumers and buckets at installation and upgrade; no service runs with it.
-    user('setup', ['$JS.API.>', '$KV.>', 'ym.>'], ['ym.>', '$JS.EVENT.>']),
+    // Creates streams, consumers and buckets at installation and upgrade, and takes backups: the pieces of a stream that
+    // leave the server are acknowledged, and those that come back are sent, under $JS.SNAPSHOT. No service runs with it.
+    user('setup', ['$JS.API.>', '$JS.SNAPSHOT.>', '$KV.>', 'ym.>'], ['ym.>', '$JS.EVENT.>']),
   ];
 }
 
@@ -314,6 +315,6 @@ export function redisUsers(): RedisUser[] {
         ...FUNCTIONS,
       ],
     },
-    { user: 'bootstrap', rules: [...CONNECTION, '+function', '+acl|whoami'] },
+    { user: 'bootstrap', rules: [...CONNECTION, '+function', '+acl|whoami', '+bgsave', '+lastsave'] },
   ];
 }

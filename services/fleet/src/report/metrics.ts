@@ -7,7 +7,7 @@ import type { DecisionReport, ExecutorReport } from '../scaling/scaling.js';
 export interface Seen {
   leads(): boolean;
   pods(): readonly PodState[];
-  watches(): readonly { namespace: string; report: WatchReport; ageMs: number | undefined }[];
+  watches(): readonly { namespace: string; report: WatchReport; unheardMs: number }[];
   executors(): Iterable<ExecutorReport>;
 }
 
@@ -32,8 +32,9 @@ export function fleetMetrics(
   gauge('llama_pods', 'llama.cpp servers by provider and state.', ['provider', 'state'], (self) => {
     for (const { endpoint, phase } of seen.pods()) self.inc({ provider: endpoint.provider, state: phase });
   });
-  gauge('list_age_seconds', 'Age of the last complete list of EndpointSlices.', ['namespace'], (self) => {
-    for (const { namespace, ageMs } of seen.watches()) if (ageMs !== undefined) self.set({ namespace }, ageMs / 1000);
+  const age = 'Age of the last complete list of EndpointSlices; without one, of the leading.';
+  gauge('list_age_seconds', age, ['namespace'], (self) => {
+    for (const { namespace, unheardMs } of seen.watches()) self.set({ namespace }, unheardMs / 1000);
   });
   gauge('watches', 'Watches opened since this replica began to lead.', ['namespace'], (self) => {
     for (const { namespace, report } of seen.watches()) self.set({ namespace }, report.watches);
