@@ -107,6 +107,13 @@ describe('alerts', () => {
   });
 });
 
+test('labels by which a Prometheus chooses are those that the values say, and never in place of our own', () => {
+  const labels = { release: 'prom', 'app.kubernetes.io/name': 'x' };
+  const values = { monitoring: { podMonitor: { enabled: true, labels }, alerts: { enabled: true, labels } } };
+  for (const { metadata } of ofKind(render({ values }), 'PodMonitor', 'PrometheusRule'))
+    expect(metadata.labels).toMatchObject({ release: 'prom', 'app.kubernetes.io/name': 'yardmaster' });
+});
+
 test('the PodMonitor reads every pod that has metrics, and the label that the alerts ask for', () => {
   const manifests = render({ values: ON });
   const { spec } = find(manifests, 'PodMonitor', 'monitoring');
