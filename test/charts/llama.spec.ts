@@ -40,6 +40,9 @@ describe('the pod', () => {
       const has = JSON.stringify([spec.nodeSelector, spec.tolerations, spec.runtimeClassName, spec.containers]);
       expect(/gpu|nvidia/.test(has), component).toBe(component === 'llama');
     }
+    const { spec } = pods(render({ profile: 'gpu', values })).find(({ component }) => component === 'llama')!;
+    expect(spec).toMatchObject({ nodeSelector: { gpu: 'yes' }, runtimeClassName: 'nvidia' });
+    expect(spec.tolerations).toEqual([{ key: 'nvidia.com/gpu', operator: 'Exists', effect: 'NoSchedule' }]);
     for (const profile of PROFILES.filter((name) => name !== 'gpu'))
       expect(JSON.stringify(render({ profile })), profile).not.toContain('nvidia.com/gpu');
   });
