@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { parsePlatformConfig } from '@yardmaster/service-kit';
 import { expect, test } from 'vitest';
 import { PROFILES, render, root } from './helm.ts';
-import { envOf, find, pods } from './manifest.ts';
+import { envOf, find, ofKind, pods } from './manifest.ts';
 
 // What the charts take for granted about the code.
 
@@ -13,6 +13,32 @@ test('the configuration file that the chart writes is one that the services acce
   }
   const gpu = parsePlatformConfig(find(render({ profile: 'gpu' }), 'ConfigMap', 'config').data!['config.yaml']!);
   expect(gpu.providers['llama']).toMatchObject({ kind: 'llamacpp', key_file: '/run/yardmaster/llama/api-key' });
+});
+
+test('MCP servers of the configuration reach the registry, with their credentials and a way out', () => {
+  const values = {
+    config: {
+      mcp_servers: { docs: { url: 'https://mcp.example.com/mcp', token_file: '/run/yardmaster/mcp-credentials/DOCS' } },
+      mcp_egress: [{ host: 'mcp.tools.svc', private: true, http: true }],
+    },
+    registry: { mcpCredentials: { existingSecret: 'mcp-keys' }, networkPolicy: { internet: true } },
+  };
+  const manifests = render({ values });
+  const config = parsePlatformConfig(find(manifests, 'ConfigMap', 'config').data!['config.yaml']!);
+  expect(config).toMatchObject({ mcpServers: values.config.mcp_servers, warnings: [] });
+  expect(config.mcpEgress).toMatchObject(values.config.mcp_egress);
+  const { containers, volumes } = find(manifests, 'Deployment', 'registry').spec.template.spec;
+  expect(envOf(containers[0])).toMatchObject({
+    YM_CONFIG: '/etc/yardmaster/config.yaml',
+    YM_REGISTRY_MCP_CREDENTIALS: '/run/yardmaster/mcp-credentials',
+  });
+  expect(volumes).toContainEqual({ name: 'mcp-credentials', secret: { secretName: 'mcp-keys' } });
+  const others = ofKind(manifests, 'Deployment').filter(({ metadata }) => !metadata.name.endsWith('registry'));
+  expect(others.length).toBeGreaterThan(4);
+  expect(JSON.stringify(others)).not.toContain('mcp-keys');
+  const outside = (all: typeof manifests) =>
+    JSON.stringify(find(all, 'NetworkPolicy', 'registry').spec.egress).includes('0.0.0.0/0');
+  expect([outside(manifests), outside(render())]).toEqual([true, false]);
 });
 
 test('every YM_ variable that a container gets is one that its code reads', () => {
@@ -27,7 +53,11 @@ test('every YM_ variable that a container gets is one that its code reads', () =
     policy: { registries: {} },
     egress: [{ to: [{ ipBlock: { cidr: '1.2.3.4/32' } }] }],
   };
-  const values = { api: { hosts: ['x'] }, executors: { shell: { sandbox: { install } } } };
+  const values = {
+    api: { hosts: ['x'] },
+    executors: { shell: { sandbox: { install } } },
+    registry: { mcpCredentials: { existingSecret: 'x' } },
+  };
   for (const { component, all } of pods(render({ values })))
     for (const container of all) {
       const service = ['nats', 'redis', 'test', 'bootstrap'].includes(component) ? 'yard' : component;

@@ -76,6 +76,10 @@ describe('mistakes that a schema cannot see, said in words', () => {
     [{ executors: { shell: { networkPolicy: { extraEgress: [{}] } } } }, 'reaches NATS and DNS only'],
     [{ providerKeys: { env: ['X'] } }, 'providerKeys.env names keys'],
     [
+      { config: { mcp_servers: { disk: { command: 'node', args: ['server.js'] } } } },
+      'config.mcp_servers.disk.command: a server over stdio',
+    ],
+    [
       { executors: { shell: { isolation: 'gvisor' } }, workspaces: { shared: { colocate: true } } },
       'must have the same isolation',
     ],
@@ -180,7 +184,13 @@ describe('checksums', () => {
   });
 
   test('a change of the configuration changes exactly what reads it', () => {
-    expect(changed({ config: { routing: { default_model: 'x' } } })).toEqual(['api', 'dispatcher', 'fleet', 'router']);
+    expect(changed({ config: { routing: { default_model: 'x' } } })).toEqual([
+      'api',
+      'dispatcher',
+      'fleet',
+      'registry',
+      'router',
+    ]);
     expect(changed({ executors: { shell: { scaler: { max: 3 } } } })).toEqual(['fleet']);
     expect(changed({ nats: { extraConfig: 'max_connections: 1000' } })).toEqual(['nats']);
     expect(changed({ providerKeys: { values: { K: 'v' } } })).toEqual(['router']);

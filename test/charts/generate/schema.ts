@@ -79,6 +79,8 @@ const BY_PATH: Record<string, Record<string, Schema>> = {
     'config.routing': anyObject,
     'config.agents': anyObject,
     'config.approvals': anyObject,
+    'config.mcp_servers': { type: 'object', additionalProperties: { type: 'object' } },
+    'config.mcp_egress': objects,
     'providerKeys.values': text,
     'providerKeys.env': strings,
     'api.service.type': oneOf('ClusterIP', 'NodePort', 'LoadBalancer'),
