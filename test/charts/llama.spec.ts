@@ -58,6 +58,12 @@ describe('the pod', () => {
     expect(key.secret.secretName).toBe('ym-llama-key');
   });
 
+  test('listens and fetches by IPv6 where that is all there is', () => {
+    expect(argsOf({ server: { host: '::' } })('--host')).toBe('::');
+    const { spec } = find(render({ chart: LLAMA, values: LLAMA_VALUES }), 'NetworkPolicy', 'llama');
+    expect(spec.egress[1].to.map((peer: any) => peer.ipBlock.cidr)).toEqual(['0.0.0.0/0', '::/0']); // eslint-disable-line @typescript-eslint/no-explicit-any
+  });
+
   test('is refused without a checksum, unless the file is there already', () => {
     expect(refusal({ chart: LLAMA, values: { model: { url: 'https://x.example/m' } } })).toContain(
       'model.sha256 is empty',
@@ -128,7 +134,8 @@ describe('fetching a model', () => {
         ...(from > 0 && { 'content-range': `bytes ${from}-${body.length - 1}/${body.length}` }),
       });
       if (asked.length > cuts) return void response.end(rest);
-      response.write(rest.subarray(0, 100_000), () => setTimeout(() => response.destroy(), 20));
+      // What was sent arrives, then the connection ends: too early for the length that was promised.
+      response.write(rest.subarray(0, 100_000), () => response.socket?.end());
     });
     stop = server;
     return { url: `http://127.0.0.1:${port}/m.gguf`, asked };

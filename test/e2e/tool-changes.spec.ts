@@ -47,6 +47,12 @@ async function play(task: string, results: readonly string[], everything: string
     if (results.length > 0 && isDeepStrictEqual(toldBy(everything), ALL)) return { text: 'told' };
     return { call: 'file_stat', args: { path: `n${results.length}` } };
   }
+  if (task.startsWith('hold ')) {
+    await everythingChanged;
+    // One step more than the change: the first prompt after it is drawn too.
+    if (results.length === 0) return { call: 'file_stat', args: { path: 'x' } };
+    if (results.length === 1) return { call: task.slice('hold '.length), args: {} };
+  }
   const [, call, args] = /^(\w+) (\{.*\})$/s.exec(task) ?? [];
   // Without the marks around results: an answer in text must not look as if it made results up.
   if (results.length > 0) return { text: `it says: ${results.at(-1)!.replace(/\[Tool results\]|<[^>]*>/g, '')}` };
@@ -58,7 +64,9 @@ const textOf = (message: Message) =>
   typeof message.content === 'string' ? message.content : JSON.stringify(message.content ?? '');
 /** The task, what the model was answered since, and all of the conversation. */
 function situation(messages: readonly Message[]): [task: string, results: string[], everything: string] {
-  const at = messages.findLastIndex((message) => message.role === 'user' && /^(wait$|\w+ \{)/.test(textOf(message)));
+  const at = messages.findLastIndex(
+    (message) => message.role === 'user' && /^(wait$|hold |\w+ \{)/.test(textOf(message)),
+  );
   const results = messages
     .slice(at + 1)
     .filter((message) => message.role !== 'assistant' && !textOf(message).startsWith('<tools-changed>'));
@@ -141,6 +149,7 @@ const sees = (wanted: string[], unwanted: string[]) =>
     const names = items.map(({ name }) => name);
     return wanted.every((name) => names.includes(name)) && !unwanted.some((name) => names.includes(name));
   }, PATIENCE);
+let ofNamed: RunView;
 const inForce = new Map<string, RunView>();
 
 beforeAll(async () => {
@@ -172,7 +181,13 @@ beforeAll(async () => {
   await sees(['fickle__gone', 'crm_retired'], []);
 
   const runs = await Promise.all(AGENTS.map((agent) => yard.start({ input: 'wait', agent })));
+  const named = await yard.start({
+    input: 'hold crm_deleted',
+    agent: 'harmony_native',
+    tools: ['file_stat', 'crm_deleted', 'crm_retired'],
+  });
   await vi.waitUntil(() => AGENTS.every((agent) => bodiesOf(agent).length > 0), PATIENCE);
+  await vi.waitUntil(() => bodiesOf('harmony_native').length > 1, PATIENCE);
 
   say(listed('echo', 'Says it louder.'), listed('fresh'));
   await put('crm_new');
@@ -182,6 +197,7 @@ beforeAll(async () => {
   await sees(['fickle__fresh', 'crm_new'], ['fickle__gone', 'crm_retired', 'crm_deleted']);
   changed();
   for (const [index, agent] of AGENTS.entries()) inForce.set(agent, await yard.settled(runs[index]!.id, 60_000));
+  ofNamed = await yard.settled(named.id, 60_000);
 }, 180_000);
 afterAll(async () => {
   changed();
@@ -206,7 +222,7 @@ describe.each(AGENTS)('%s', (agent) => {
   it('is told at the tail of a running conversation, and no byte before that moves', () => {
     const run = inForce.get(agent)!;
     expect(run, JSON.stringify(run)).toMatchObject({ state: 'completed', output: 'told' });
-    const bodies = bodiesOf(agent);
+    const bodies = bodiesOf(agent).filter((body) => !JSON.stringify(body).includes('hold crm_deleted'));
     expect(bodies.length).toBeGreaterThan(1);
     for (const [index, after] of bodies.entries()) {
       const before = bodies[index - 1];
@@ -250,4 +266,9 @@ describe.each(AGENTS)('%s', (agent) => {
       expect(first).not.toContain('fickle__gone');
     }
   });
+});
+
+it('a run that names its tools goes on when one of them goes', () => {
+  expect(ofNamed, JSON.stringify(ofNamed)).toMatchObject({ state: 'completed' });
+  expect(ofNamed.output).toMatch(/no tool called crm_deleted/);
 });
