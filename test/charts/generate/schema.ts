@@ -53,6 +53,7 @@ const BY_KEY: Record<string, Schema> = {
   podAnnotations: text,
   annotations: text,
   commonLabels: text,
+  labels: text,
   digest: matching('^(sha256:[0-9a-f]{64})?$'),
   pullPolicy: oneOf('Always', 'IfNotPresent', 'Never'),
   extraEgress: egressRules,
@@ -177,7 +178,9 @@ export function schemaOf(chart: 'yardmaster' | 'llama', valuesFile: string): Sch
     if (typeof value === 'boolean') return { type: 'boolean', ...more };
     if (typeof value === 'number') return { type: Number.isInteger(value) ? 'integer' : 'number', ...more };
     if (typeof value === 'string') return { type: 'string', ...more };
-    if (value === null || Array.isArray(value) || typeof value !== 'object')
+    // An empty map that is closed would take no key at all.
+    const isEmpty = (map: object) => Object.keys(map).length === 0 && path[0] !== 'workspaces';
+    if (value === null || Array.isArray(value) || typeof value !== 'object' || isEmpty(value))
       throw new Error(`${chart}: ${name} has no rule in test/charts/generate/schema.ts`);
     const properties = Object.fromEntries(
       Object.entries(value).map(([key, below]) => [key, node(below, [...path, key])]),

@@ -50,6 +50,9 @@ export function fleetMetrics(
     for (const { target, verdict } of seen.executors())
       if (verdict.desired !== undefined) self.set({ executor: target.name }, verdict.desired);
   });
+  gauge('executor_calls_per_pod', 'Calls that a pod of an executor should have.', ['executor'], (self) => {
+    for (const { target } of seen.executors()) self.set({ executor: target.name }, target.callsPerPod);
+  });
   gauge('executor_calls', 'Waiting and running calls of an executor.', ['executor'], (self) => {
     for (const { target, need } of seen.executors()) if (need !== undefined) self.set({ executor: target.name }, need);
   });
