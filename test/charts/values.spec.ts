@@ -97,6 +97,10 @@ describe('mistakes that a schema cannot see, said in words', () => {
     ],
     [{ providerKeys: { env: ['X'] } }, 'providerKeys.env names keys'],
     [
+      { config: { mcp_servers: { disk: { command: 'node', args: ['server.js'] } } } },
+      'config.mcp_servers.disk.command: a server over stdio',
+    ],
+    [
       { executors: { shell: { isolation: 'gvisor' } }, workspaces: { shared: { colocate: true } } },
       'must have the same isolation',
     ],
