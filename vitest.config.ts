@@ -1,13 +1,10 @@
 import { defineConfig } from 'vitest/config';
+import { shared } from './test/vitest.shared.ts';
 
 export default defineConfig({
-  // Tests run from source: every lib's `exports` has a `source` condition, so no build comes first.
-  resolve: { conditions: ['source'] },
-  ssr: { resolve: { conditions: ['source'], externalConditions: ['source'] } },
-  // Specs lie outside the projects' tsconfigs, which say the same of everything else.
-  oxc: { decorator: { legacy: true, emitDecoratorMetadata: true } },
+  ...shared,
   test: {
-    environment: 'node',
+    ...shared.test,
     // Packages whose own `source` is TypeScript too, which Node does not take from node_modules.
     server: { deps: { inline: [/@modelcontextprotocol\/client/, /\/eventsource(-parser)?\//] } },
     setupFiles: ['./test/setup.ts'],
@@ -21,10 +18,8 @@ export default defineConfig({
       'test/images/**',
       'test/llama/**',
     ],
-    reporters: ['default', './test/summary-reporter.ts'],
     testTimeout: 30_000,
     hookTimeout: 60_000,
-    pool: 'forks',
     maxWorkers: 2,
   },
 });

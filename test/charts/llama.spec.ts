@@ -40,6 +40,9 @@ describe('the pod', () => {
       const has = JSON.stringify([spec.nodeSelector, spec.tolerations, spec.runtimeClassName, spec.containers]);
       expect(/gpu|nvidia/.test(has), component).toBe(component === 'llama');
     }
+    const { spec } = pods(render({ profile: 'gpu', values })).find(({ component }) => component === 'llama')!;
+    expect(spec).toMatchObject({ nodeSelector: { gpu: 'yes' }, runtimeClassName: 'nvidia' });
+    expect(spec.tolerations).toEqual([{ key: 'nvidia.com/gpu', operator: 'Exists', effect: 'NoSchedule' }]);
     for (const profile of PROFILES.filter((name) => name !== 'gpu'))
       expect(JSON.stringify(render({ profile })), profile).not.toContain('nvidia.com/gpu');
   });
@@ -56,6 +59,12 @@ describe('the pod', () => {
     expect(flag('--api-key-file')).toBe('/run/llama/api-key');
     const key = pod().spec.volumes.find((one: { name: string }) => one.name === 'api-key');
     expect(key.secret.secretName).toBe('ym-llama-key');
+  });
+
+  test('listens and fetches by IPv6 where that is all there is', () => {
+    expect(argsOf({ server: { host: '::' } })('--host')).toBe('::');
+    const { spec } = find(render({ chart: LLAMA, values: LLAMA_VALUES }), 'NetworkPolicy', 'llama');
+    expect(spec.egress[1].to.map((peer: any) => peer.ipBlock.cidr)).toEqual(['0.0.0.0/0', '::/0']); // eslint-disable-line @typescript-eslint/no-explicit-any
   });
 
   test('is refused without a checksum, unless the file is there already', () => {
@@ -128,7 +137,8 @@ describe('fetching a model', () => {
         ...(from > 0 && { 'content-range': `bytes ${from}-${body.length - 1}/${body.length}` }),
       });
       if (asked.length > cuts) return void response.end(rest);
-      response.write(rest.subarray(0, 100_000), () => setTimeout(() => response.destroy(), 20));
+      // What was sent arrives, then the connection ends: too early for the length that was promised.
+      response.write(rest.subarray(0, 100_000), () => response.socket?.end());
     });
     stop = server;
     return { url: `http://127.0.0.1:${port}/m.gguf`, asked };

@@ -1,18 +1,10 @@
-import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
+import { ownFolder } from '../vitest.shared.ts';
 
-export default defineConfig({
-  root: fileURLToPath(new URL('.', import.meta.url)),
-  resolve: { conditions: ['source'] },
-  ssr: { resolve: { conditions: ['source'], externalConditions: ['source'] } },
-  oxc: { decorator: { legacy: true, emitDecoratorMetadata: true } },
-  test: {
-    environment: 'node',
-    include: ['*.spec.ts'],
-    reporters: ['default', '../summary-reporter.ts'],
+export default defineConfig(
+  ownFolder(import.meta.url, {
     testTimeout: 120_000,
     hookTimeout: 120_000,
-    pool: 'forks',
     maxWorkers: 2,
-  },
-});
+  }),
+);

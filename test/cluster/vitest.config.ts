@@ -1,20 +1,11 @@
-import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
+import { ownFolder } from '../vitest.shared.ts';
 
-export default defineConfig({
-  root: fileURLToPath(new URL('.', import.meta.url)),
-  resolve: { conditions: ['source'] },
-  ssr: { resolve: { conditions: ['source'], externalConditions: ['source'] } },
-  oxc: { decorator: { legacy: true, emitDecoratorMetadata: true } },
-  test: {
-    environment: 'node',
-    include: ['*.spec.ts'],
-    reporters: ['default', '../summary-reporter.ts'],
+export default defineConfig(
+  ownFolder(import.meta.url, {
     testTimeout: 300_000,
     hookTimeout: 300_000,
-    pool: 'forks',
     // Each file has an API server of its own: one at a time.
-    maxWorkers: 1,
     fileParallelism: false,
-  },
-});
+  }),
+);

@@ -10,7 +10,8 @@ import {
   tenantId,
 } from '@yardmaster/contracts';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type RunView, type Stack, startStack } from './harness.js';
+import type { RunView } from '../api-views.ts';
+import { type Stack, startStack } from './harness.js';
 
 const demo = tenantId('demo');
 /** Long enough for a restart of everything in between, on a busy machine. */

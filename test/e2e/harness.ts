@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import { type DemoModel, type Script, startModel } from '@yardmaster/local-stack';
 import { stringify } from 'yaml';
 import { DEMO_TENANT, LocalStack, type StackOptions } from '../../services/yard/src/stack/local-stack.js';
+import type { RunView, StoredEvent } from '../api-views.ts';
 
 /** Times that let a test see a redelivery without waiting for it: the defaults are for production. */
 export const QUICK: NodeJS.ProcessEnv = {
@@ -35,23 +36,6 @@ export interface Stack {
   settled(run: string, ms?: number): Promise<RunView>;
   events(run: string, after?: number): Promise<StoredEvent[]>;
   stop(): Promise<void>;
-}
-
-export interface RunView {
-  id: string;
-  state: string;
-  conversation_id: string;
-  output?: string;
-  reason?: string;
-  error?: { code: string; message: string };
-  steps: number;
-}
-
-export interface StoredEvent {
-  id: number;
-  type: string;
-  at: string;
-  data: Record<string, unknown>;
 }
 
 export const OVER = ['completed', 'failed', 'cancelled', 'incomplete'];

@@ -1,9 +1,8 @@
-import { createServer, type Server } from 'node:http';
 import { readFileSync } from 'node:fs';
-import type { AddressInfo } from 'node:net';
 import { defineTool, serveTools, type ToolServer } from '@yardmaster/executor-kit';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Stack, startStack } from './harness.js';
+import { type OtherProvider, startOther } from './other-provider.js';
 
 interface Listed {
   name: string;
@@ -64,27 +63,6 @@ const hermes = (name: string, args: string) => `<tool_call>\n{"name": "${name}",
 const harmony = (name: string, args: string) =>
   `<|channel|>commentary to=functions.${name} <|constrain|>json<|message|>${args}<|call|>`;
 
-/** A provider whose wire is not that of chat completions. */
-interface Other {
-  url: string;
-  bodies: Record<string, unknown>[];
-  server: Server;
-}
-async function startOther(answer: (body: Record<string, unknown>) => unknown): Promise<Other> {
-  const bodies: Record<string, unknown>[] = [];
-  const server = createServer((request, response) => {
-    void (async () => {
-      const chunks: Buffer[] = [];
-      for await (const chunk of request) chunks.push(chunk as Buffer);
-      const body = JSON.parse(Buffer.concat(chunks).toString()) as Record<string, unknown>;
-      bodies.push(body);
-      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer(body)));
-    })();
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`, bodies, server };
-}
-
 interface Block {
   type: string;
   content?: unknown;
@@ -131,8 +109,8 @@ function responsesAnswer(body: Record<string, unknown>): unknown {
 
 let yard: Stack;
 let executor: ToolServer;
-let claude: Other;
-let openai: Other;
+let claude: OtherProvider;
+let openai: OtherProvider;
 const put = ({ name, description, parameters }: Listed) =>
   yard.api(`/v1/tools/${name}`, {
     method: 'PUT',
@@ -220,8 +198,8 @@ beforeAll(async () => {
 afterAll(async () => {
   await executor?.stop();
   await yard?.stop();
-  claude?.server.close();
-  openai?.server.close();
+  claude?.stop();
+  openai?.stop();
 });
 
 const completed = async (agent: string, more: Record<string, unknown> = {}) => {

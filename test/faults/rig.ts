@@ -17,6 +17,7 @@ import { Bus } from '@yardmaster/bus';
 import { apiKeyEntryName, BUCKETS, mintApiKey, ROLES, tenantId } from '@yardmaster/contracts';
 import { type DemoModel, type Message, type Reaction, startModel } from '@yardmaster/local-stack';
 import { stringify } from 'yaml';
+import type { RunView, StoredEvent } from '../api-views.ts';
 
 const { LocalStack, DEMO_TENANT } = await import('../../services/yard/dist/stack/local-stack.js');
 const { ServiceProcess } = await import('../../services/yard/dist/stack/service-process.js');
@@ -28,22 +29,6 @@ export const LEASE_MS = 3_000;
 export const ACK_WAIT_MS = 2_000;
 /** After this long the leader has swept everything at least twice. */
 export const JANITOR_MS = 5_000;
-
-export interface RunView {
-  id: string;
-  state: string;
-  conversation_id: string;
-  output?: string;
-  reason?: string;
-  error?: { code: string; message: string };
-  steps: number;
-}
-
-export interface StoredEvent {
-  id: number;
-  type: string;
-  data: Record<string, unknown>;
-}
 
 /** A run that a scenario started; the oracle looks at each of them. */
 export interface Touched {

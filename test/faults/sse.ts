@@ -1,4 +1,5 @@
-import { DEMO_TENANT, type Rig, type StoredEvent } from './rig.ts';
+import type { StoredEvent } from '../api-views.ts';
+import { DEMO_TENANT, type Rig } from './rig.ts';
 
 /** A client of an event stream: keeps the stored events it was sent, in order. */
 export interface EventClient {

@@ -1,20 +1,11 @@
-import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
+import { ownFolder } from '../vitest.shared.ts';
 
-export default defineConfig({
-  root: fileURLToPath(new URL('.', import.meta.url)),
-  resolve: { conditions: ['source'] },
-  ssr: { resolve: { conditions: ['source'], externalConditions: ['source'] } },
-  oxc: { decorator: { legacy: true, emitDecoratorMetadata: true } },
-  test: {
-    environment: 'node',
-    include: ['*.spec.ts'],
+export default defineConfig(
+  ownFolder(import.meta.url, {
     setupFiles: ['../setup.ts'],
-    reporters: ['default', '../summary-reporter.ts'],
     // A model on two busy cores writes one token a second.
     testTimeout: 600_000,
     hookTimeout: 600_000,
-    pool: 'forks',
-    maxWorkers: 1,
-  },
-});
+  }),
+);

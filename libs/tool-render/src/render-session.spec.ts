@@ -1,21 +1,29 @@
 import { type JsonSchema, checkArguments } from '@yardmaster/tool-schema';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { RenderSession, type RenderSpec, type ToolView, catalogueOf, createRenderer } from './index.js';
+import { RenderSession, type RenderSpec, STRATEGIES, type ToolView, catalogueOf, createRenderer } from './index.js';
 
-const STABLE: RenderSpec[] = [
-  { strategy: 'claude_deferred', mode: 'text', core: ['t0', 't1'], listNames: true },
-  { strategy: 'claude_deferred', mode: 'api', core: ['t0', 't1'], search: 'client' },
-  { strategy: 'openai_native_deferred', core: ['t0'] },
-  { strategy: 'harmony_dispatcher', metaTools: true },
-];
 const ALL: RenderSpec[] = [
-  ...STABLE,
+  { strategy: 'claude_deferred', mode: 'text', core: ['t0', 't1'], listNames: true },
+  { strategy: 'claude_deferred', mode: 'text' },
+  { strategy: 'claude_deferred', mode: 'text', core: 'all' },
+  { strategy: 'claude_deferred', mode: 'api', core: ['t0', 't1'], search: 'client' },
+  { strategy: 'claude_deferred', mode: 'api', core: ['t0'], search: 'bm25' },
+  { strategy: 'claude_deferred', mode: 'api', search: 'regex' },
+  { strategy: 'openai_native_deferred', core: ['t0'] },
+  { strategy: 'openai_native_deferred', strict: true },
+  { strategy: 'harmony_dispatcher' },
+  { strategy: 'harmony_dispatcher', metaTools: true },
   { strategy: 'harmony_upfront' },
   { strategy: 'rolling_developer' },
+  { strategy: 'rolling_developer', format: 'xml' },
   { strategy: 'xml_upfront' },
   { strategy: 'native_upfront', strict: true },
 ];
+const impactOf = (spec: RenderSpec) => createRenderer(spec).cacheImpact;
+const STABLE = ALL.filter((spec) => impactOf(spec) === 'PrefixStable');
+/** These may move at a compaction, and only there. */
+const STABLE_BETWEEN = ALL.filter((spec) => impactOf(spec) === 'RewindToBoundary');
 
 const schemas: JsonSchema[] = [
   { type: 'object', properties: {} },
@@ -47,8 +55,27 @@ const steps = fc.array(
   { maxLength: 12 },
 );
 
+/** A call as a model of this form writes it. */
+function written(spec: RenderSpec, tool: ToolView | undefined, name: string, args: string): string {
+  const harmony = (to: string, text: string) => `<|channel|>commentary to=functions.${to}<|message|>${text}<|call|>`;
+  if (spec.strategy === 'harmony_dispatcher')
+    return harmony('call_mcp', `{"server":"${tool?.server ?? 'local'}","tool":"${name}","args":${args}}`);
+  if (spec.strategy === 'harmony_upfront' || (spec.strategy === 'rolling_developer' && spec.format !== 'xml'))
+    return harmony(name, args);
+  return `<tool_call>{"name":"${name}","arguments":${args}}</tool_call>`;
+}
+
 describe('a session of rendering', () => {
-  it.each(STABLE)('moves no byte of the prefix under $strategy $mode', (spec) => {
+  it('has every strategy among those that are tried', () => {
+    expect(new Set(ALL.map(({ strategy }) => strategy))).toEqual(new Set(STRATEGIES));
+    expect(new Set(STABLE.map(({ strategy }) => strategy))).toEqual(
+      new Set(['claude_deferred', 'openai_native_deferred', 'harmony_dispatcher']),
+    );
+    expect(new Set(STABLE_BETWEEN.map(({ strategy }) => strategy))).toEqual(new Set(['rolling_developer']));
+  });
+
+  it.each([...STABLE, ...STABLE_BETWEEN])('moves no byte of the prefix in 1,000 steps under %j', (spec) => {
+    let taken = 0;
     fc.assert(
       fc.property(registry, steps, fc.boolean(), (first, actions, compact) => {
         const session = new RenderSession(createRenderer(spec), catalogueOf(first));
@@ -56,6 +83,7 @@ describe('a session of rendering', () => {
         const tools = JSON.stringify(session.tools ?? []).slice(0, -1);
         let before = [...session.segments];
         for (const action of actions) {
+          taken++;
           if (action.op === 'change') session.changeTools(catalogueOf(action.tools));
           else if (action.op === 'message') session.message('user', action.text);
           else if (action.op === 'result') session.result('t0', { text: action.text, ok: true });
@@ -66,12 +94,33 @@ describe('a session of rendering', () => {
           expect(JSON.stringify(session.tools ?? []).startsWith(tools)).toBe(true);
           before = [...session.segments];
         }
-        if (!compact || spec.strategy === 'openai_native_deferred') return;
+        if (!compact || spec.strategy === 'openai_native_deferred' || STABLE_BETWEEN.includes(spec)) return;
         session.compact('Summary.');
         expect(session.segments.slice(0, front.length)).toEqual(front);
         expect(JSON.stringify(session.tools ?? []).startsWith(tools)).toBe(true);
       }),
-      { numRuns: 250 },
+      { numRuns: 400 },
+    );
+    expect(taken).toBeGreaterThan(1000);
+  });
+
+  it('finds the same calls and the same faults in an answer whatever is rendered and loaded', () => {
+    const texts = ['{}', '{"a":"1"}', '{"a":1}', '{"b":"y"}', '{"l":[{}]}', '{"l":{}}', '{"x":1}', '{"a":["1"]}'];
+    const catalogued = fc.record({ tools: registry, name: fc.constantFrom(...names), text: fc.constantFrom(...texts) });
+    fc.assert(
+      fc.property(catalogued, fc.subarray(names), ({ tools, name, text }, loaded) => {
+        const catalogue = catalogueOf(tools);
+        const verdicts = ALL.map((spec) => {
+          const renderer = createRenderer(spec);
+          const session = new RenderSession(renderer, catalogue);
+          session.search('words', loaded);
+          session.compact('Summary.');
+          const { calls, errors } = renderer.parseCall(written(spec, catalogue.get(name), name, text), catalogue);
+          return [calls.map((call) => [call.name, call.args]), errors.map(({ kind }) => kind)];
+        });
+        for (const verdict of verdicts) expect(verdict).toEqual(verdicts[0]);
+      }),
+      { numRuns: 150 },
     );
   });
 

@@ -34,6 +34,30 @@ describe('strategies', () => {
     expect(chooseStrategy({ strategy: 'harmony_dispatcher' }, catalogueOf(tools(3))).strategy).toBe('harmony_upfront');
   });
 
+  it('count few by number, however large, and small by tokens, however many', () => {
+    const sized = (count: number, letters: number) =>
+      Array.from({ length: count }, (_, index) => ({ name: `t${index}`, description: 'x'.repeat(letters) }));
+    const deferring: RenderSpec[] = [
+      { strategy: 'claude_deferred', mode: 'text', core: [] },
+      { strategy: 'claude_deferred', mode: 'api', core: [], search: 'client' },
+      { strategy: 'openai_native_deferred', core: [] },
+      { strategy: 'harmony_dispatcher', metaTools: true },
+    ];
+    for (const spec of deferring) {
+      const upfront = (list: ToolView[]) => {
+        const chosen = chooseStrategy(spec, catalogueOf(list));
+        return chosen.strategy === 'harmony_upfront' || ('core' in chosen && chosen.core === 'all');
+      };
+      expect(upfront(sized(10, 5_000))).toBe(true);
+      expect(upfront(sized(11, 5_000))).toBe(false);
+      expect(upfront(sized(50, 20))).toBe(true);
+      expect(upfront(sized(200, 20))).toBe(false);
+      // A character of Korean is about a token, four letters are one.
+      expect(upfront(sized(11, 900))).toBe(true);
+      expect(upfront(sized(11, 900).map((tool) => ({ ...tool, description: '가'.repeat(900) })))).toBe(false);
+    }
+  });
+
   it('put deferred functions of OpenAI into one namespace a server', () => {
     const shown = field({ strategy: 'openai_native_deferred', core: ['tool_1'] }, tools(4));
     expect(shown.map((tool) => [tool['type'], tool['name']])).toEqual([

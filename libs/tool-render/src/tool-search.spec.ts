@@ -38,8 +38,16 @@ describe('the search', () => {
   it('says nothing rather than something weak', () => {
     expect(names('guitar chords')).toEqual([]);
     expect(names('the of and')).toEqual([]);
+    // One common word of five.
+    expect(names('reads guitar chords and piano notes')).toEqual([]);
     expect(names('')).toEqual([]);
     expect(new ToolSearch(catalogueOf([])).search('file')).toEqual([]);
+  });
+
+  it('orders equal tools by name, whatever the order of the words', () => {
+    const index = new ToolSearch(catalogueOf([tool('tool_a', 'Mows lawns.'), tool('tool_b', 'Paints fences.')]));
+    for (const query of ['mow paint', 'paint mow'])
+      expect(index.search(query).map((hit) => hit.name)).toEqual(['tool_a', 'tool_b']);
   });
 
   it('orders equal tools by name, whatever the order of registration', () => {

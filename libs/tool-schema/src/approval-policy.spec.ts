@@ -66,6 +66,7 @@ describe('the approval policy', () => {
     expect(says({ destructive: true }, false)).toBe('always');
     expect(approvalLevel(subject('read', { annotations: { openWorld: true } }), {})).toBe('session');
     expect(approvalLevel(subject('read', { approval: 'always' }), {})).toBe('always');
+    expect(approvalLevel(subject('execute', { approval: 'auto' }), {})).toBe('always');
   });
 
   it('puts the no of an administrator above every grant, and hides the tool', () => {

@@ -56,6 +56,25 @@ describe('validation', () => {
     expect(paths(tree, { c: { c: { d: 1 } } })).toEqual(['/c/c/d']);
   });
 
+  it('checks a whole list whose first items have schemas of their own, however short it is', () => {
+    const list = (schema: Record<string, unknown>, value: unknown[], dialect: '2020-12' | 'draft-07' = '2020-12') => {
+      const verdict = validateArguments({ type: 'object', properties: { l: schema } }, { l: value }, { dialect });
+      return verdict.ok ? [] : verdict.errors.map(({ keyword }) => keyword);
+    };
+    const third = [{}, {}, { type: 'string' }];
+    expect(list({ prefixItems: third, uniqueItems: true }, [1, 1])).toEqual(['uniqueItems']);
+    expect(list({ prefixItems: third, contains: { const: 5 } }, [])).toEqual(['contains']);
+    expect(list({ prefixItems: third, contains: { const: 5 } }, [1, 5])).toEqual([]);
+    expect(list({ prefixItems: third, items: false }, [1, 2, 'x', 3])).toEqual(['items']);
+    expect(list({ prefixItems: third, unevaluatedItems: false }, [1, 2, 'x'])).toEqual([]);
+    expect(list({ prefixItems: third, unevaluatedItems: false }, [1, 2, 'x', 3])).toEqual(['unevaluatedItems']);
+    expect(list({ prefixItems: third }, [1, 2, 3])).toEqual(['type']);
+    expect(list({ items: third, uniqueItems: true }, [1, 1], 'draft-07')).toEqual(['uniqueItems']);
+    expect(list({ items: third, additionalItems: false }, [1, 2, 'x', 3], 'draft-07')).toEqual(['additionalItems']);
+    expect(list({ items: { type: 'string' }, contains: { const: 'a' } }, ['b'], 'draft-07')).toEqual(['contains']);
+    expect(list({ items: { type: 'string' } }, ['b', 1], 'draft-07')).toEqual(['type']);
+  });
+
   it('finds equal items in a long list of objects', () => {
     const schema = { type: 'object', properties: { l: { type: 'array', uniqueItems: true } } };
     const items = Array.from({ length: 20_000 }, (_, index) => ({ a: index, b: [index] }));

@@ -5,7 +5,7 @@ import {
   connectionOf,
   HEALTH,
   type Health,
-  PlatformConfigFile,
+  platformConfigProvider,
   SERVICE,
   type ServiceContext,
 } from '@yardmaster/service-kit';
@@ -74,15 +74,7 @@ import { ToolsController } from './tools/tools.controller.js';
         return store;
       },
     },
-    {
-      provide: PlatformConfigFile,
-      inject: [SERVICE],
-      useFactory: (service: ServiceContext<ApiConfig>) => {
-        const file = new PlatformConfigFile(service.config.platformConfig, (problem) => service.log.warn(problem));
-        service.onClose(() => file.close());
-        return file;
-      },
-    },
+    platformConfigProvider,
     { provide: APP_GUARD, useClass: RolesGuard },
     { provide: APP_PIPE, useClass: CheckedPipe },
     TenantKeys,

@@ -1,6 +1,6 @@
 import { Module } from '@nestjs/common';
 import { ConversationStore } from '@yardmaster/conversation';
-import { connectionOf, PlatformConfigFile, SERVICE, type ServiceContext } from '@yardmaster/service-kit';
+import { connectionOf, platformConfigProvider, SERVICE, type ServiceContext } from '@yardmaster/service-kit';
 import { DispatcherConfig } from './config.js';
 import { CallEmbedController } from './embed/call-embed.controller.js';
 import { CallEmbedService } from './embed/call-embed.service.js';
@@ -39,15 +39,7 @@ import { ToolSnapshot } from './runs/tool-snapshot.js';
         return store;
       },
     },
-    {
-      provide: PlatformConfigFile,
-      inject: [SERVICE],
-      useFactory: (service: ServiceContext<DispatcherConfig>) => {
-        const file = new PlatformConfigFile(service.config.platformConfig, (problem) => service.log.warn(problem));
-        service.onClose(() => file.close());
-        return file;
-      },
-    },
+    platformConfigProvider,
     CallEmbedService,
     ToolSnapshot,
     ToolResults,

@@ -1,5 +1,5 @@
 import { Module } from '@nestjs/common';
-import { PlatformConfigFile, SERVICE, type ServiceContext } from '@yardmaster/service-kit';
+import { platformConfigProvider, SERVICE, type ServiceContext } from '@yardmaster/service-kit';
 import { FleetConfig } from './config.js';
 import { FleetService } from './fleet.service.js';
 import { FleetController } from './report/fleet.controller.js';
@@ -8,15 +8,7 @@ import { FleetController } from './report/fleet.controller.js';
   controllers: [FleetController],
   providers: [
     { provide: FleetConfig, useFactory: (service: ServiceContext) => service.config, inject: [SERVICE] },
-    {
-      provide: PlatformConfigFile,
-      inject: [SERVICE],
-      useFactory: (service: ServiceContext<FleetConfig>) => {
-        const file = new PlatformConfigFile(service.config.platformConfig, (problem) => service.log.warn(problem));
-        service.onClose(() => file.close());
-        return file;
-      },
-    },
+    platformConfigProvider,
     FleetService,
   ],
 })

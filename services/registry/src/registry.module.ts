@@ -1,5 +1,5 @@
 import { Module } from '@nestjs/common';
-import { PlatformConfigFile, SERVICE, type ServiceContext } from '@yardmaster/service-kit';
+import { platformConfigProvider, SERVICE, type ServiceContext } from '@yardmaster/service-kit';
 import { RegistryConfig } from './config.js';
 import { McpController } from './mcp/mcp.controller.js';
 import { McpService } from './mcp/mcp.service.js';
@@ -12,15 +12,7 @@ import { ToolsService } from './tools/tools.service.js';
   controllers: [ToolsController, McpController],
   providers: [
     { provide: RegistryConfig, useFactory: (service: ServiceContext) => service.config, inject: [SERVICE] },
-    {
-      provide: PlatformConfigFile,
-      inject: [SERVICE],
-      useFactory: (service: ServiceContext<RegistryConfig>) => {
-        const file = new PlatformConfigFile(service.config.platformConfig, (problem) => service.log.warn(problem));
-        service.onClose(() => file.close());
-        return file;
-      },
-    },
+    platformConfigProvider,
     ToolCatalogue,
     ToolsService,
     ToolLookups,

@@ -8,7 +8,15 @@ import { createConnection } from 'node:net';
 import { createInterface } from 'node:readline';
 
 const [file, mode, port] = process.argv.slice(2);
-const state = () => JSON.parse(readFileSync(file, 'utf8'));
+const state = () => {
+  for (;;) {
+    try {
+      return JSON.parse(readFileSync(file, 'utf8'));
+    } catch {
+      // It is being written just now.
+    }
+  }
+};
 const sha256 = (value) => (value === undefined ? null : createHash('sha256').update(value).digest('hex'));
 const text = (value) => ({
   content: [{ type: 'text', text: typeof value === 'string' ? value : JSON.stringify(value) }],

@@ -1,6 +1,6 @@
 import { Module } from '@nestjs/common';
 import { ConversationStore } from '@yardmaster/conversation';
-import { connectionOf, PlatformConfigFile, SERVICE, type ServiceContext } from '@yardmaster/service-kit';
+import { connectionOf, platformConfigProvider, SERVICE, type ServiceContext } from '@yardmaster/service-kit';
 import { Accounting } from './accounting/accounting.service.js';
 import { ChatController } from './chat/chat.controller.js';
 import { ChatService } from './chat/chat.service.js';
@@ -30,15 +30,7 @@ import { ProvidersController } from './providers/providers.controller.js';
         return store;
       },
     },
-    {
-      provide: PlatformConfigFile,
-      inject: [SERVICE],
-      useFactory: (service: ServiceContext<RouterConfig>) => {
-        const file = new PlatformConfigFile(service.config.platformConfig, (problem) => service.log.warn(problem));
-        service.onClose(() => file.close());
-        return file;
-      },
-    },
+    platformConfigProvider,
     FailoverState,
     ProviderDirectory,
     PromptService,

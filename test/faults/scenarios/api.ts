@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openStream } from '../sse.ts';
-import { type Rig, rounds, type RunView, twoCalls } from '../rig.ts';
+import type { RunView } from '../../api-views.ts';
+import { type Rig, rounds, twoCalls } from '../rig.ts';
 import type { Must, Scenario } from '../scenario.ts';
 
 const isEnd = (type: string) => /^run\.(completed|failed|cancelled|incomplete)$/.test(type);

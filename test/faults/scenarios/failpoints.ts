@@ -1,5 +1,6 @@
 import { openStream } from '../sse.ts';
-import { ACK_WAIT_MS, DEMO_TENANT, LEASE_MS, type Rig, type RunView, twoCalls } from '../rig.ts';
+import type { RunView } from '../../api-views.ts';
+import { ACK_WAIT_MS, DEMO_TENANT, LEASE_MS, type Rig, twoCalls } from '../rig.ts';
 import { history, type Must, resultsIn, saying, type Scenario } from '../scenario.ts';
 
 interface Fallen {

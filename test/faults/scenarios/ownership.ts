@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connectRedis } from '@yardmaster/conversation';
 import { redisKeys } from '../oracle.ts';
-import { DEMO_TENANT, LEASE_MS, type Rig, type RunView, TERMINAL, twoCalls } from '../rig.ts';
+import type { RunView } from '../../api-views.ts';
+import { DEMO_TENANT, LEASE_MS, type Rig, TERMINAL, twoCalls } from '../rig.ts';
 import { history, type Scenario } from '../scenario.ts';
 
 /** The process of a dispatcher that holds a conversation, if one does. */

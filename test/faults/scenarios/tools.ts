@@ -6,7 +6,8 @@ import { create, toBinary } from '@bufbuild/protobuf';
 import { messages, newId, RunMessageSchema, STREAMS, ToolCallSchema } from '@yardmaster/contracts';
 import { argsHash } from '@yardmaster/executor-kit';
 import { quiet } from '../oracle.ts';
-import { ACK_WAIT_MS, DEMO_TENANT, type Rig, rounds, type RunView, TERMINAL, twoCalls } from '../rig.ts';
+import type { RunView } from '../../api-views.ts';
+import { ACK_WAIT_MS, DEMO_TENANT, type Rig, rounds, TERMINAL, twoCalls } from '../rig.ts';
 import { history, resultsIn, type Scenario } from '../scenario.ts';
 
 const TOOL_STREAM = 'YM_TOOL_FAULT';

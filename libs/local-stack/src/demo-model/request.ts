@@ -77,6 +77,8 @@ function wrongOrder(messages: readonly Message[]): string | undefined {
 }
 
 const RESULTS = /^\[Tool results\]\n/;
+/** Results, or the word that a call could not be read or names no tool. */
+const ANSWERED = /<tool_result|Nothing was run\./;
 
 /** The same for conversations in tags, where servers cannot look: so that a lost result is noticed here too. */
 function wrongXmlOrder(messages: readonly Message[]): string | undefined {
@@ -85,7 +87,7 @@ function wrongXmlOrder(messages: readonly Message[]): string | undefined {
     if (message.role === 'user' && RESULTS.test(textOf(message)) && before?.role !== 'assistant')
       return 'tool results must follow the message of the assistant that asked for them';
     const asked = before?.role === 'assistant' && xmlCalls(textOf(before)).length > 0;
-    if (asked && !(message.role === 'user' && textOf(message).includes('<tool_result')))
+    if (asked && !(message.role === 'user' && ANSWERED.test(textOf(message))))
       return 'the assistant asked for tools and their results do not follow';
   }
   return undefined;

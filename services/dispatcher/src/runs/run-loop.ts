@@ -43,7 +43,7 @@ export interface LoopParts {
 /** The registry as a run follows it. */
 export interface FollowedTools {
   readonly revision: number;
-  /** The plan with the tools of now. Throws when a tool that the run names is gone. */
+  /** The plan with the tools of now. Throws when the agent is gone. */
   replan(): RunPlan;
 }
 
@@ -60,7 +60,9 @@ const LONGEST_ROUTER_WAIT_MS = 1_000;
  * run up again reads the record and goes on after it.
  */
 export class RunLoop {
-  private front: { key: string; revision: number } | undefined;
+  private front: { key: string } | undefined;
+  /** Revision of the registry that the plan was made at. */
+  private planned: number;
 
   constructor(
     private readonly parts: LoopParts,
@@ -68,7 +70,9 @@ export class RunLoop {
     private plan: RunPlan,
     private readonly resumed: boolean,
     private readonly tools: FollowedTools,
-  ) {}
+  ) {
+    this.planned = tools.revision;
+  }
 
   async run(): Promise<LoopEnd> {
     const { session } = this;
@@ -323,20 +327,21 @@ export class RunLoop {
   private async followTools(): Promise<void> {
     const { session, tools } = this;
     const { revision } = tools;
-    if (this.front?.revision === revision) return;
-    if (this.front !== undefined) {
+    if (this.front !== undefined && this.planned === revision) return;
+    if (this.planned !== revision) {
       try {
         this.plan = tools.replan();
       } catch {
-        // A tool that the run named is gone: its calls fail, and the run goes on with what it had.
+        // Its agent was taken out of the configuration: the run goes on with what it had.
       }
+      this.planned = revision;
     }
     const { key, notice } = await this.parts.front.look(session, this.plan, session.knownTools);
     if (notice !== undefined) {
       await session.append([{ type: 'chat', role: 'user', content: notice }], {});
       await this.parts.front.told(session, this.plan);
     }
-    this.front = { key, revision };
+    this.front = { key };
   }
 
   private async ask(step: number): Promise<ChatEnd> {
@@ -353,6 +358,7 @@ export class RunLoop {
       ),
       tools: [...plan.named],
       toolSetKey: this.front?.key ?? '',
+      toolsRevision: BigInt(this.planned),
       toolChoiceJson: spec.toolChoiceJson ?? '',
       responseFormatJson: spec.responseFormatJson ?? '',
       temperature: spec.temperature ?? plan.agent.temperature,

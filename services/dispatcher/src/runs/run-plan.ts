@@ -29,7 +29,10 @@ export interface PlanDefaults {
 /** Meta tools are registered with underscores, closed to tenants, and shown without. */
 export const exposedName = (registered: string) => registered.replace(/^__/, '');
 
-/** Throws NOT_FOUND when the agent or a tool that the run names is not there. */
+/**
+ * Throws NOT_FOUND when the agent is not there, or a tool that the run names; of a run that has `begun` such a tool is
+ * left out: its model is told that it went, like any other.
+ */
 export function planRun(
   spec: StartRun,
   record: RunRecord,
@@ -37,6 +40,7 @@ export function planRun(
   tools: Pick<ToolSnapshot, 'find' | 'all'>,
   defaults: PlanDefaults,
   hides: (tool: Tool) => boolean = () => false,
+  begun = false,
 ): RunPlan {
   const agent = agentOf(spec, config);
   const named = spec.tools.length > 0 ? spec.tools : agent.tools;
@@ -44,7 +48,13 @@ export function planRun(
   if (named === undefined) {
     for (const tool of tools.all(record.tenant).values())
       if (tool.kind !== 'meta' && tool.state !== 'deprecated') found.set(tool.name, tool);
-  } else for (const name of named) found.set(exposedName(name), findTool(record.tenant, name, tools));
+  } else
+    for (const name of named) {
+      const tool = tools.find(record.tenant, name) ?? tools.find(record.tenant, `__${name}`);
+      // Under its own name, by which models are shown it, whichever alias the run uses.
+      if (tool !== undefined) found.set(exposedName(tool.name), tool);
+      else if (!begun) throw unknownTool(record.tenant, name, tools);
+    }
   // What nobody may call is not shown either.
   for (const [name, tool] of found) if (hides(tool)) found.delete(name);
   const registered = [...found.values()].map((tool) => tool.name);
@@ -88,13 +98,10 @@ function agentOf(spec: StartRun, config: PlatformConfig): AgentConfig {
   return agent;
 }
 
-function findTool(tenant: TenantId, name: string, tools: Pick<ToolSnapshot, 'find' | 'all'>): Tool {
-  const tool = tools.find(tenant, name) ?? tools.find(tenant, `__${name}`);
-  if (tool === undefined)
-    throw new YardError('NOT_FOUND', 'YM-TOOL-UNKNOWN', `There is no tool "${name}".`, {
-      details: { name, known: [...tools.all(tenant).keys()].filter((known) => !known.startsWith('__')).sort() },
-    });
-  return tool;
+function unknownTool(tenant: TenantId, name: string, tools: Pick<ToolSnapshot, 'all'>): YardError {
+  return new YardError('NOT_FOUND', 'YM-TOOL-UNKNOWN', `There is no tool "${name}".`, {
+    details: { name, known: [...tools.all(tenant).keys()].filter((known) => !known.startsWith('__')).sort() },
+  });
 }
 
 const toolSets = new Map<string, ToolSet>();

@@ -135,7 +135,7 @@ export class RunService {
           session,
           new YardError('INTERNAL', 'YM-RUN-GAVE-UP', `The run made no progress in ${record.attempts - 1} attempts.`),
         );
-      const makePlan = () =>
+      const makePlan = (begun: boolean) =>
         planRun(
           spec,
           record,
@@ -143,11 +143,12 @@ export class RunService {
           this.tools,
           { maxIterations: this.config.maxIterations, runTimeoutMs: this.config.runTimeoutMs },
           (tool) => this.policies.hides(tenant, tool),
+          begun,
         );
       const { tools } = this;
       let plan: RunPlan;
       try {
-        plan = makePlan();
+        plan = makePlan(!taken.started);
       } catch (error) {
         return await this.fail(session, YardError.from(error));
       }
@@ -167,7 +168,7 @@ export class RunService {
           get revision() {
             return tools.revision;
           },
-          replan: makePlan,
+          replan: () => makePlan(true),
         },
       );
       const end = await loop.run();

@@ -57,6 +57,7 @@ export class ChatService {
         deadlineAt: Date.now() + context.deadlineMs,
         ...(request.maxOutputTokens === undefined ? {} : { maxTokens: request.maxOutputTokens }),
         render: prompt.renderer,
+        isServing: (candidate) => this.directory.isServing(candidate),
         signal: context.signal,
         restartAfterCommit: true,
       },

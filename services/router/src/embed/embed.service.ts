@@ -80,6 +80,7 @@ export class EmbedService {
         // A text cannot be cut: its vector would be that of another text.
         render: (_, wish) =>
           wish === undefined ? { input: { messages: [], inputs: request.inputs }, turnsCut: 0 } : null,
+        isServing: (candidate) => this.directory.isServing(candidate),
         signal: context.signal,
         restartAfterCommit: true,
       },

@@ -1,12 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { DeadlineBoard } from './deadline-board.js';
-import type { Candidate } from './candidate.js';
+import { type Candidate, endpointOf } from './candidate.js';
 import { CircuitBreakers } from './circuit-breaker.js';
 import type { Clock } from './clock.js';
+import { EndpointLoad } from './endpoint-load.js';
 import type { AttemptRecord, Frame } from './frame.js';
 import { RetryBudgets } from './retry-budget.js';
 import { RouteMemory } from './route-memory.js';
-import { runChat, type FailoverDeps } from './run-chat.js';
+import { type ChatRun, runChat, type FailoverDeps } from './run-chat.js';
 import type { Transport, TransportRequest, TransportResponse } from './transport.js';
 
 /** Time that passes only when nothing else can happen. */
@@ -323,7 +324,12 @@ describe('pods of one provider', () => {
       auth: { style: 'none' },
       pod: `pod-${i}`,
     }));
-  const ask = async (clock: FakeClock, deps: FailoverDeps, all: Candidate[]): Promise<Frame[]> => {
+  const ask = async (
+    clock: FakeClock,
+    deps: FailoverDeps,
+    all: Candidate[],
+    more: Partial<ChatRun> = {},
+  ): Promise<Frame[]> => {
     const frames: Frame[] = [];
     const chat = {
       id: 'r',
@@ -331,6 +337,7 @@ describe('pods of one provider', () => {
       render: () => ({ input: { messages: [{ role: 'user' as const, content: 'hi' }] }, turnsCut: 0 }),
       signal: new AbortController().signal,
       restartAfterCommit: true,
+      ...more,
     };
     const read = async () => {
       for await (const frame of runChat(chat, all, deps)) frames.push(frame);
@@ -370,6 +377,57 @@ describe('pods of one provider', () => {
     const deps = depsOf(clock, transport);
     for (let i = 0; i < 3; i++) expect((await ask(clock, deps, pods(2))).at(-1)?.type).toBe('end');
     expect(asked).toEqual(['p0.test', 'p1.test', 'p0.test', 'p1.test', 'p1.test']);
+  });
+
+  it('one that begins to drain or to load while a request is tried gets nothing more of it', async () => {
+    const clock = new FakeClock(() => 0.5);
+    const asked: string[] = [];
+    const transport = new FakeTransport(clock, (request) => {
+      asked.push(hostOf(request));
+      return asked.length < 4 ? error(503) : answer(['a'], 1, 'orderly');
+    });
+    const isServing = ({ pod }: Candidate) => pod !== 'pod-0' || asked.length === 0;
+    const frames = await ask(clock, depsOf(clock, transport), pods(2), { isServing });
+    expect(asked).toEqual(['p0.test', 'p1.test', 'p1.test', 'p1.test']);
+    expect(frames.at(-1)?.type).toBe('end');
+  });
+
+  it('when none of them serves any more the request ends, and may be made again', async () => {
+    const clock = new FakeClock(() => 0.5);
+    const transport = new FakeTransport(clock, () => error(503));
+    const isServing = () => transport.sent.length === 0;
+    const frames = await ask(clock, depsOf(clock, transport), pods(2), { isServing });
+    expect(transport.sent).toHaveLength(1);
+    expect(frames.at(-1)).toMatchObject({ type: 'error', error: { code: 'YM-LLM-EXHAUSTED', class: 'UNAVAILABLE' } });
+  });
+
+  it('what is under way at each of them is counted while it lasts, whatever its end', async () => {
+    const clock = new FakeClock(() => 0.5);
+    const load = new EndpointLoad();
+    const seen: number[] = [];
+    const all = pods(2);
+    const transport = new FakeTransport(clock, (request) => {
+      const one = all.find(({ baseUrl }) => request.url.startsWith(baseUrl))!;
+      seen.push(load.inFlight(endpointOf(one)));
+      return seen.length === 1 ? error(503) : answer(['a'], 1, 'orderly');
+    });
+    await ask(clock, { ...depsOf(clock, transport), load }, all);
+    expect(seen).toEqual([1, 1]);
+    expect(all.map((one) => load.inFlight(endpointOf(one)))).toEqual([0, 0]);
+  });
+
+  it('a probe of one that does not say a word costs its request five seconds while another could serve', async () => {
+    const clock = new FakeClock(() => 0.5);
+    const transport = new FakeTransport(clock, (request) =>
+      hostOf(request) === 'p0.test' ? 'hang' : answer(['a'], 1, 'orderly'),
+    );
+    const deps = depsOf(clock, transport);
+    const patient = pods(2).map((one) => ({ ...one, timeouts: { ...one.timeouts, firstTokenMs: 300_000 } }));
+    for (let i = 0; i < 2; i++) deps.breakers.failed(endpointOf(patient[0]!), 2);
+    clock.time += 5_001;
+    const startedAt = clock.now();
+    expect((await ask(clock, deps, patient)).at(-1)?.type).toBe('end');
+    expect(transport.sent[1]!.at - startedAt).toBe(5_000);
   });
 
   it('one that is alone is tried again, as every provider', async () => {

@@ -34,6 +34,11 @@ export interface ChatRun {
   maxAttempts?: number;
   maxTokens?: number;
   render: Renderer;
+  /**
+   * Asked before every attempt: a pod that began to drain or to load after the request was planned gets nothing more.
+   * Absent: all candidates serve.
+   */
+  isServing?: (candidate: Candidate) => boolean;
   /** Aborted when nobody waits for the answer any more: the provider's socket is closed at once. */
   signal: AbortSignal;
   /** After content was shown: reset and start again (true), or end with an error (false, for readers of live tokens). */
@@ -111,6 +116,7 @@ class ChatEngine {
         deadlineAt,
         sticky: this.sticky,
         refusedKeys: this.refusedKeys,
+        isServing: this.run.isServing ?? (() => true),
       });
       if (choice === undefined) return yield this.giveUp(this.reasonToGiveUp());
       if ('waitUntil' in choice) {
@@ -278,6 +284,7 @@ class ChatEngine {
     return this.tracks.some(
       (other) =>
         !other.dead &&
+        this.run.isServing?.(other.candidate) !== false &&
         other.candidate.pod !== undefined &&
         other.candidate.pod !== candidate.pod &&
         other.candidate.provider === candidate.provider &&

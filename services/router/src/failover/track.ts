@@ -50,14 +50,21 @@ const PATIENCE_MS = 5_000;
 export function chooseTrack(
   tracks: readonly Track[],
   state: { keys: DeadlineBoard; breakers: CircuitBreakers },
-  request: { now: number; deadlineAt: number; sticky: string; refusedKeys: ReadonlySet<string> },
+  request: {
+    now: number;
+    deadlineAt: number;
+    sticky: string;
+    refusedKeys: ReadonlySet<string>;
+    isServing: (candidate: Candidate) => boolean;
+  },
 ): Choice {
   const { now } = request;
   const ready: { track: Track; key: ProviderKeyRef | undefined }[] = [];
   let earliest = Infinity;
   let begunAt: number | undefined;
   for (const track of tracks) {
-    if (track.dead) continue;
+    // Not dead: it may be back before this request has nobody left.
+    if (track.dead || !request.isServing(track.candidate)) continue;
     const choice = chooseKey(track.candidate, state.keys, now, request.sticky, request.refusedKeys);
     const keyAt = 'readyAt' in choice ? choice.readyAt : 0;
     const breakerAt = state.breakers.readyAt(endpointOf(track.candidate));

@@ -34,6 +34,8 @@ import { type RequestTools, type ToolPart, toolPart } from './tool-part.js';
 const SHARED = '_';
 const TOOL_SETS_KEPT = 500;
 const PINNED_KEPT = 100;
+/** Longest wait for changes of the registry that the caller has seen already. */
+const CATCH_UP_MS = 2_000;
 /** Histories as they are stored, of all conversations together; what was drawn from them takes about as much again. */
 const WINDOW_CACHE_CHARS = 64 * 1_048_576;
 /** OpenAI's limit, which others copied. */
@@ -55,6 +57,8 @@ export class PromptService {
   private tools: KvSnapshot<Tool> | undefined;
   private readonly toolCache = new Map<string, DrawnTools>();
   private toolRevision = -1;
+  /** Revisions up to this one were waited for in vain; another store has begun to count anew. */
+  private missed = 0;
   private readonly pinned = new Map<string, PinnedTools>();
 
   constructor(
@@ -84,6 +88,7 @@ export class PromptService {
   async load(tenant: TenantId, request: ChatRequest): Promise<Prompt> {
     const history = await this.history(tenant, request);
     const tail = parseMessages(request.tailMessagesJson, 'tail_messages_json');
+    await this.caughtUp(Number(request.toolsRevision));
     const tools = this.drawn(tenant, request, await this.pinnedSet(tenant, request.toolSetKey));
     const extras = requestExtras(request);
     const renderer = (candidate: Candidate, wish?: CutWish): Rendered | null => {
@@ -170,7 +175,8 @@ export class PromptService {
     const deferrable = request.runId !== '' && request.conversationId !== '';
     if (request.inlineToolsJson !== '') {
       const inline = parseJson(request.inlineToolsJson, 'inline_tools_json') as WireTool[];
-      return new DrawnTools({ ...this.views(tenant, request.tools), pinned: undefined, inline, deferrable: false });
+      const views = this.views(tenant, request.tools, deferrable);
+      return new DrawnTools({ ...views, pinned: undefined, inline, deferrable: false });
     }
     const revision = this.tools?.revision ?? 0;
     if (revision !== this.toolRevision) {
@@ -180,7 +186,8 @@ export class PromptService {
     const key = `${tenant} ${String(deferrable)} ${pinned === undefined ? '' : request.toolSetKey} ${request.tools.join(' ')}`;
     let drawn = this.toolCache.get(key);
     if (drawn === undefined) {
-      drawn = new DrawnTools({ ...this.views(tenant, request.tools), pinned, inline: [], deferrable });
+      const views = this.views(tenant, request.tools, deferrable);
+      drawn = new DrawnTools({ ...views, pinned, inline: [], deferrable });
       if (this.toolCache.size >= TOOL_SETS_KEPT) this.toolCache.clear();
       this.toolCache.set(key, drawn);
     }
@@ -201,15 +208,42 @@ export class PromptService {
     return set;
   }
 
-  /** The named tools as models see them; the meta tools among them apart. */
-  private views(tenant: TenantId, names: readonly string[]): Pick<RequestTools, 'current' | 'meta'> {
-    const known = this.tools?.current;
+  /**
+   * Resolves when the registry has been read as far as the caller has, or that takes too long: what a dispatcher plans
+   * with would otherwise be unknown here for a moment, and two routers would draw two fronts.
+   */
+  private async caughtUp(revision: number): Promise<void> {
+    const { tools } = this;
+    if (tools === undefined || tools.revision >= revision || revision <= this.missed) return;
+    await new Promise<void>((resolve) => {
+      const done = () => {
+        clearTimeout(timer);
+        stop();
+        resolve();
+      };
+      const stop = tools.onChange(() => {
+        if (tools.revision >= revision) done();
+      });
+      const timer = setTimeout(() => {
+        this.missed = revision;
+        done();
+      }, CATCH_UP_MS);
+    });
+  }
+
+  /**
+   * The named tools as models see them; the meta tools among them apart. For a run, one that has gone since its
+   * dispatcher looked is left out: the dispatcher tells the model at its next step.
+   */
+  private views(tenant: TenantId, names: readonly string[], ofRun: boolean): Pick<RequestTools, 'current' | 'meta'> {
     const current: ToolView[] = [];
     const meta: ToolView[] = [];
     for (const name of new Set(names)) {
-      const tool = known?.get(`${tenant}.${name}`) ?? known?.get(`${SHARED}.${name}`);
-      if (tool === undefined)
+      const tool = this.tools?.get(`${tenant}.${name}`) ?? this.tools?.get(`${SHARED}.${name}`);
+      if (tool === undefined || tool.state === 'retired') {
+        if (ofRun) continue;
         throw new YardError('NOT_FOUND', 'YM-TOOL-UNKNOWN', `There is no tool "${name}".`, { details: { name } });
+      }
       (tool.kind === 'meta' ? meta : current).push(viewOf(tool));
     }
     return { current: catalogueOf(current), meta };

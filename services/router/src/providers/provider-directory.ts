@@ -10,7 +10,8 @@ import {
   type ProviderConfig,
   type RoutingConfig,
 } from '@yardmaster/service-kit';
-import { notServing, plan, type PlannedCandidate, type RouteWish } from '../routing/candidates.js';
+import type { Candidate } from '../failover/candidate.js';
+import { isServing, notServing, plan, type PlannedCandidate, type RouteWish } from '../routing/candidates.js';
 import { isFound, type ProviderEntry, type ProviderTable, providerTable } from '../routing/provider-table.js';
 
 /** The fleet says each minute that its pods are still there: silence for so long, and it is gone. */
@@ -74,13 +75,21 @@ export class ProviderDirectory implements OnApplicationBootstrap {
 
   /** Where a request would go, in order, and why not elsewhere. */
   plan(wish: RouteWish): { candidates: PlannedCandidate[]; usable: PlannedCandidate[]; warnings: string[] } {
-    const podsAreStale = performance.now() - this.heardAt > STALE_MS;
-    const { candidates, warnings } = plan(wish, this.current, this.routing, podsAreStale);
+    const { candidates, warnings } = plan(wish, this.current, this.routing, this.podsAreStale);
     return {
       candidates,
       usable: candidates.filter((candidate) => candidate.unusable === undefined),
       warnings: [...this.current.warnings, ...warnings],
     };
+  }
+
+  /** Whether a candidate of an earlier plan may still be sent something. */
+  isServing(candidate: Candidate): boolean {
+    return isServing(candidate, this.current, this.podsAreStale);
+  }
+
+  private get podsAreStale(): boolean {
+    return performance.now() - this.heardAt > STALE_MS;
   }
 
   /** The error for a request that no configured provider can take: what was asked, and what there is. */

@@ -70,9 +70,8 @@ export function plan(
       const planned = planOne(one, entry, wish);
       const pods = table.pods.get(entry.name);
       if (entry.pod !== undefined || pods === undefined) return planned;
-      // It leads to the same pods: while none is ready there is nothing to be had there either, or one that drains.
-      const isHope = podsAreStale || pods.some((pod) => notServing(pod) === undefined);
-      return { ...planned, standIn: true as const, unusable: planned.unusable ?? (isHope ? undefined : NO_POD_READY) };
+      const problem = isHope(pods, podsAreStale) ? undefined : NO_POD_READY;
+      return { ...planned, standIn: true as const, unusable: planned.unusable ?? problem };
     }),
   );
   return { candidates, warnings };
@@ -108,6 +107,25 @@ export function notServing({ pod }: ProviderEntry): string | undefined {
   if (pod === undefined || pod.phase === 'ready') return undefined;
   const state = pod.phase === 'unchecked' ? 'has not been asked yet' : `is ${pod.phase}`;
   return pod.reason === '' || pod.phase === 'unchecked' ? state : `${state}: ${pod.reason}`;
+}
+
+/**
+ * The address that stands for all pods leads to the same ones: while none is ready there is nothing to be had there either,
+ * or one that drains.
+ */
+const isHope = (pods: readonly ProviderEntry[], podsAreStale: boolean): boolean =>
+  podsAreStale || pods.some((pod) => notServing(pod) === undefined);
+
+/** Whether a candidate that was planned earlier may still be sent something, by what is known of the pods now. Pure. */
+export function isServing(
+  { provider, pod, baseUrl, standIn }: Candidate,
+  { pods }: ProviderTable,
+  podsAreStale = false,
+): boolean {
+  const known = pods.get(provider) ?? [];
+  if (pod === undefined) return standIn !== true || known.length === 0 || isHope(known, podsAreStale);
+  const entry = known.find((one) => one.pod?.name === pod && one.baseUrl === baseUrl);
+  return entry !== undefined && notServing(entry) === undefined;
 }
 
 /** Of most compatible servers nobody says whether they have embeddings: they are asked, after those that are said to. */

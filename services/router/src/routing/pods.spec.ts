@@ -2,7 +2,7 @@ import type { FoundProvider, PlatformConfig, PodPhase } from '@yardmaster/servic
 import { describe, expect, it } from 'vitest';
 import { balanceCandidates } from '../failover/balancing.js';
 import { EndpointLoad } from '../failover/endpoint-load.js';
-import { plan, toCandidate } from './candidates.js';
+import { isServing, plan, toCandidate } from './candidates.js';
 import { providerTable } from './provider-table.js';
 
 const config = (providers: PlatformConfig['providers']): PlatformConfig => ({
@@ -72,6 +72,24 @@ describe('a provider whose pods are known', () => {
 
   it('when nobody has said anything for long its address is tried again, whatever was said last', () => {
     expect(places([pod('a', 'loading')], { local }, true)).toEqual(['a: is loading: because', 'local (stands in): ok']);
+  });
+
+  it('what was planned is served only while it still is: pods as they are now, their common address by all of them', () => {
+    const planned = plan(wish, providerTable(config({ local, other }), {}, [pod('a'), pod('b')]), {}).candidates.map(
+      (one) => toCandidate(one, {}),
+    );
+    const serving = (found: FoundProvider[], stale = false) => {
+      const now = providerTable(config({ local, other }), {}, found);
+      return planned.filter((one) => isServing(one, now, stale)).map((one) => one.pod ?? one.provider);
+    };
+    expect(serving([pod('a'), pod('b')])).toEqual(['a', 'b', 'local', 'other']);
+    expect(serving([pod('a', 'draining'), pod('b')])).toEqual(['b', 'local', 'other']);
+    expect(serving([pod('b')])).toEqual(['b', 'local', 'other']);
+    expect(serving([pod('a', 'draining'), pod('b', 'loading')])).toEqual(['other']);
+    expect(serving([pod('a', 'draining'), pod('b', 'loading')], true)).toEqual(['local', 'other']);
+    // Another pod under the same name is another server.
+    expect(serving([pod('a', 'ready', { base_url: 'http://10.7.7.7:8080/v1' })])).toEqual(['local', 'other']);
+    expect(serving([])).toEqual(['local', 'other']);
   });
 
   it('needs no entry in the configuration', () => {
