@@ -66,10 +66,13 @@ describe.each<HelmName>(['helm3', 'helm4'])('%s', (helm) => {
     },
   );
 
-  test('from one server of each to the ha profile and back, which changes nothing immutable', async () => {
-    const yard = runner(helm, `${helm}-grow`);
+  test('from one server of each to the ha profile, by the steps of docs/install.md, and back: nothing immutable', async () => {
+    const namespace = `${helm}-grow`;
+    const yard = runner(helm, namespace);
     await yard.install(PLATFORM, undefined, 'default');
     const small = await yard.state();
+    await expect(yard.upgrade(PLATFORM, undefined, 'ha')).rejects.toThrow(/More NATS servers/);
+    await cluster.plane.must('DELETE', `/apis/apps/v1/namespaces/${namespace}/statefulsets/ym-yardmaster-nats`);
     await yard.upgrade(PLATFORM, undefined, 'ha');
     const nats = (await yard.state())['StatefulSet/ym-yardmaster-nats'] as Manifest;
     expect(nats.spec.replicas).toBe(3);
