@@ -274,6 +274,26 @@ test('every container says what it needs and where it ends', () => {
       }
 });
 
+test.each([
+  ['1Gi', 768, '921MiB'],
+  ['1G', 714, '857MiB'],
+  ['1073741824', 768, '921MiB'],
+  ['524288Ki', 384, '460MiB'],
+])('a limit of %s leaves room above the heaps', (memory, heap, go) => {
+  const resources = { limits: { memory } };
+  const manifests = render({ values: { api: { resources }, nats: { resources } } });
+  const env = (component: string) => envOf(pods(manifests).find((pod) => pod.component === component)!.containers[0]!);
+  expect(env('api')['NODE_OPTIONS']).toBe(`--max-old-space-size=${heap}`);
+  expect(env('nats')['GOMEMLIMIT']).toBe(go);
+});
+
+test('without a limit there is no bound of ours either', () => {
+  const manifests = render({ args: ['--set', 'nats.resources.limits=null'] });
+  expect(envOf(pods(manifests).find(({ component }) => component === 'nats')!.containers[0]!)).not.toHaveProperty(
+    'GOMEMLIMIT',
+  );
+});
+
 test('a shell executor may use what its commands may use, and half a gibibyte', () => {
   const runner = (values: object) =>
     pods(render({ values }))

@@ -8,15 +8,18 @@ const GROUPS: Record<string, string[]> = {
   v1: ['Namespace', 'Secret', 'ConfigMap', 'Service', 'ServiceAccount', 'PersistentVolumeClaim', 'Pod'],
   'apps/v1': ['Deployment', 'StatefulSet'],
   'batch/v1': ['Job'],
+  'policy/v1': ['PodDisruptionBudget'],
   'networking.k8s.io/v1': ['NetworkPolicy'],
   'rbac.authorization.k8s.io/v1': ['Role', 'RoleBinding'],
 };
 
-/** As much of a Kubernetes API as helm's `lookup` asks: discovery, namespaces and Secrets. Read only. */
+/** As much of a Kubernetes API as helm's `lookup` asks: discovery, namespaces, Secrets and StatefulSets. Read only. */
 export async function startFakeCluster(objects: {
   namespaces: string[];
   /** `namespace/name` to the Secret's data. */
   secrets: Record<string, Record<string, string>>;
+  /** `namespace/name` to the number of pods. */
+  statefulSets?: Record<string, number>;
 }): Promise<{ kubeconfig: string; asked: string[]; stop(): void }> {
   const asked: string[] = [];
   const resources = (groupVersion: string) =>
@@ -50,12 +53,25 @@ export async function startFakeCluster(objects: {
     const namespace = /^\/api\/v1\/namespaces\/([^/]+)$/.exec(path)?.[1];
     if (namespace !== undefined && objects.namespaces.includes(namespace))
       return { kind: 'Namespace', apiVersion: 'v1', metadata: { name: namespace } };
+    // As a release of this name left it: helm takes over no object of somebody else.
+    const left = (name: string, namespace: string) => ({
+      name,
+      namespace,
+      labels: { 'app.kubernetes.io/managed-by': 'Helm' },
+      annotations: { 'meta.helm.sh/release-name': 'ym', 'meta.helm.sh/release-namespace': namespace },
+    });
+    const [, place, set] = /^\/apis\/apps\/v1\/namespaces\/([^/]+)\/statefulsets\/([^/]+)$/.exec(path) ?? [];
+    const replicas = objects.statefulSets?.[`${place}/${set}`];
+    if (replicas !== undefined)
+      return {
+        kind: 'StatefulSet',
+        apiVersion: 'apps/v1',
+        metadata: left(set!, place!),
+        spec: { replicas },
+      };
     const [, at, name] = /^\/api\/v1\/namespaces\/([^/]+)\/secrets\/([^/]+)$/.exec(path) ?? [];
     const data = objects.secrets[`${at}/${name}`];
-    // As a release of this name left it: helm takes over no object of somebody else.
-    const labels = { 'app.kubernetes.io/managed-by': 'Helm' };
-    const annotations = { 'meta.helm.sh/release-name': 'ym', 'meta.helm.sh/release-namespace': at };
-    return data && { kind: 'Secret', apiVersion: 'v1', metadata: { name, namespace: at, labels, annotations }, data };
+    return data && { kind: 'Secret', apiVersion: 'v1', metadata: left(name!, at!), data };
   };
   const server: Server = createServer((request, response) => {
     const path = (request.url ?? '').split('?')[0]!;

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { LLAMA, LLAMA_VALUES, PROFILES, render } from './helm.ts';
+import { LLAMA, LLAMA_VALUES, PLATFORM, PROFILES, render } from './helm.ts';
 import { ofKind, pods, selects, workloads } from './manifest.ts';
 
 const LABELS = ['name', 'instance', 'component', 'part-of', 'managed-by', 'version'].map(
@@ -19,6 +19,18 @@ test('every object and every pod carries the common labels', () => {
     ])
       for (const label of [...LABELS, 'helm.sh/chart'])
         expect(labels[label], `${name}: ${object} has no ${label}`).toBeTruthy();
+});
+
+test("labels of somebody stand beside the chart's own, never over them", () => {
+  const commonLabels = { team: 'ai', 'app.kubernetes.io/part-of': 'other', 'app.kubernetes.io/component': 'x' };
+  for (const [chart, values] of [
+    [PLATFORM, { commonLabels }],
+    [LLAMA, { ...LLAMA_VALUES, commonLabels }],
+  ] as const)
+    for (const { metadata } of render({ chart, values })) {
+      expect(metadata.labels).toMatchObject({ team: 'ai', 'app.kubernetes.io/part-of': 'yardmaster' });
+      expect(metadata.labels!['app.kubernetes.io/component']).not.toBe('x');
+    }
 });
 
 test('a workload selects by name, instance and component, and by nothing that an upgrade changes', () => {

@@ -13,8 +13,8 @@ interface Alert {
   labels: { severity: string };
   annotations: { summary: string; runbook_url: string };
 }
-const alerts = (): Alert[] =>
-  ofKind(render({ values: ON }), 'PrometheusRule').flatMap(({ spec }) =>
+const alerts = (more: object = {}): Alert[] =>
+  ofKind(render({ values: { ...ON, ...more } }), 'PrometheusRule').flatMap(({ spec }) =>
     spec.groups.flatMap((group: any) => group.rules),
   );
 const RUNBOOK = readFileSync(`${root}docs/runbook.md`, 'utf8');
@@ -56,6 +56,47 @@ describe('alerts', () => {
     }
   });
 
+  test('each part that is down is named by itself, the fleet where there is one', () => {
+    const partsOf = (more: object) => {
+      const { expr, annotations } = alerts(more).find(({ alert }) => alert === 'YardmasterServiceDown')!;
+      expect(annotations.summary).toContain('$labels.component');
+      // `absent` of a comparison drops all labels: two that are down would be one alert, of nobody.
+      return expr.split(' or ').map((part) => {
+        const [, of, named] =
+          /^label_replace\(absent\(up\{.*app_kubernetes_io_component="(\w+)"\} == 1\), "component", "(\w+)", "", ""\)$/.exec(
+            part,
+          )!;
+        expect(named).toBe(of);
+        return named;
+      });
+    };
+    expect(partsOf({})).toEqual(['api', 'dispatcher', 'router', 'registry', 'fleet']);
+    expect(partsOf({ fleet: { enabled: false } })).toEqual(['api', 'dispatcher', 'router', 'registry']);
+  });
+
+  test('labels that an alert asks for are labels of its metric', () => {
+    const labelsOf = (metric: string) =>
+      sources.flatMap((text) => {
+        const said = [
+          new RegExp(`name: '${metric}',[\\s\\S]*?labelNames: \\[([^\\]]*)`).exec(text)?.[1],
+          new RegExp(`gauge\\('${metric.replace('yardmaster_fleet_', '')}',[^[]*\\[([^\\]]*)`).exec(text)?.[1],
+        ];
+        return said.flatMap((list) => [...(list ?? '').matchAll(/'(\w+)'/g)].map(([, name]) => name!));
+      });
+    let asked = 0;
+    for (const { expr, alert } of alerts())
+      for (const [, by, metric, labels] of expr.matchAll(
+        /(?:by \(([^)]*)\) \((?:rate\()?)?(yardmaster_\w+)\{([^}]*)\}/g,
+      )) {
+        const names = [...(by ?? '').split(/, */), ...labels!.split(',').map((one) => /^\w+/.exec(one)![0])];
+        for (const name of names.filter((one) => one !== '' && one !== 'job')) {
+          expect(labelsOf(metric!), `${alert}: ${metric} has no label ${name}`).toContain(name);
+          asked++;
+        }
+      }
+    expect(asked).toBeGreaterThan(15);
+  });
+
   test('the runbook has no section of an alert that is gone', () => {
     const sections = [...RUNBOOK.matchAll(/^## (Yardmaster\w+)$/gm)].map(([, name]) => name);
     expect(sections.sort()).toEqual(
@@ -64,6 +105,13 @@ describe('alerts', () => {
         .sort(),
     );
   });
+});
+
+test('labels by which a Prometheus chooses are those that the values say, and never in place of our own', () => {
+  const labels = { release: 'prom', 'app.kubernetes.io/name': 'x' };
+  const values = { monitoring: { podMonitor: { enabled: true, labels }, alerts: { enabled: true, labels } } };
+  for (const { metadata } of ofKind(render({ values }), 'PodMonitor', 'PrometheusRule'))
+    expect(metadata.labels).toMatchObject({ release: 'prom', 'app.kubernetes.io/name': 'yardmaster' });
 });
 
 test('the PodMonitor reads every pod that has metrics, and the label that the alerts ask for', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { LLAMA, LLAMA_VALUES, PROFILES, render } from './helm.ts';
+import { LLAMA, LLAMA_VALUES, PLATFORM, PROFILES, refusal, render } from './helm.ts';
 import { find, type Manifest, ofKind, type Pod, pods, selects } from './manifest.ts';
 
 /* eslint-disable @typescript-eslint/no-explicit-any */
@@ -88,6 +88,51 @@ test('who reaches whom inside the release is this table and no more', () => {
   }
 });
 
+test.each(PROFILES)('profile %s: the pod of helm test reaches the API, whoever else may', (profile) => {
+  const manifests = render({ profile });
+  const by = (name: string) => pods(manifests).find(({ component }) => component === name)!;
+  expect(reaches(manifests, by('test'), by('api'), 8080)).toBe(true);
+  // The chart's own namespace need not be among those of `from`.
+  const closed = render({
+    profile,
+    values: { api: { networkPolicy: { from: [{ namespaceSelector: { matchLabels: { x: 'y' } } }] } } },
+  });
+  const [rule] = find(closed, 'NetworkPolicy', 'api').spec.ingress;
+  expect(rule.from).toContainEqual({
+    podSelector: { matchLabels: find(closed, 'NetworkPolicy', 'test').spec.podSelector.matchLabels },
+  });
+  expect(rule.from).toHaveLength(2);
+});
+
+test('DNS pods may listen on another port than their Service', () => {
+  const values = {
+    networkPolicy: { dnsPorts: [5353] },
+    llama: { enabled: true, model: LLAMA_VALUES.model, networkPolicy: { dnsPorts: [5353] } },
+  };
+  const text = JSON.stringify(render({ values }).filter(({ kind }) => kind === 'NetworkPolicy'));
+  expect(text).toContain('{"protocol":"UDP","port":5353}');
+  expect(text).not.toContain('"port":53}');
+});
+
+test('a list without peers opens nothing: it is refused, or the rule is left out', () => {
+  for (const [chart, path] of [
+    [PLATFORM, 'networkPolicy.dnsTo'],
+    [LLAMA, 'networkPolicy.dnsTo'],
+    [LLAMA, 'networkPolicy.from'],
+  ] as const)
+    expect(refusal({ chart, args: ['--set-json', `${path}=[]`] }), path).toMatch(/minItems/);
+  for (const path of ['router.networkPolicy', 'executorDefaults.networkPolicy'])
+    expect(refusal({ args: ['--set-json', `${path}.extraEgress=[{"ports":[{"port":443}]}]`] })).toContain(
+      "missing property 'to'",
+    );
+  const values = {
+    networkPolicy: { kedaFrom: [], metricsFrom: [] },
+    executors: { shell: { scaler: { mode: 'keda' } } },
+  };
+  for (const { spec, metadata } of ofKind(render({ values }), 'NetworkPolicy'))
+    for (const rule of spec.ingress ?? []) expect(rule.from, metadata.name).not.toEqual([]);
+});
+
 /** Egress rules of a component that go beyond NATS, Redis and DNS inside the release. */
 const beyond = (manifests: Manifest[], component: string) =>
   (find(manifests, 'NetworkPolicy', component).spec.egress ?? []).filter(
@@ -125,6 +170,12 @@ describe('egress', () => {
     expect(rule.to[0].ipBlock.except).toEqual(
       expect.arrayContaining(['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '169.254.0.0/16', '100.64.0.0/10']),
     );
+  });
+
+  test('the registry reaches MCP servers on the internet where that is switched on', () => {
+    const [rule, ...more] = beyond(render({ values: { registry: { networkPolicy: { internet: true } } } }), 'registry');
+    expect(more).toEqual([]);
+    expect(rule).toEqual(beyond(render(), 'router')[0]);
   });
 
   test('api and registry get what the values say, and nothing else', () => {

@@ -10,8 +10,16 @@ import { type Manifest, ofKind, pods } from './manifest.ts';
 type Secrets = Record<string, Record<string, string>>;
 
 /** A rendering by a helm that may ask a cluster which holds these Secrets. */
-async function renderIn(helm: HelmName, secrets: Secrets, args: string[] = [], namespaces = ['kube-system', 'yard']) {
-  const cluster = await startFakeCluster({ namespaces, secrets });
+async function renderIn(
+  helm: HelmName,
+  secrets: Secrets,
+  args: string[] = [],
+  {
+    namespaces = ['kube-system', 'yard'],
+    statefulSets = {},
+  }: { namespaces?: string[]; statefulSets?: Record<string, number> } = {},
+) {
+  const cluster = await startFakeCluster({ namespaces, secrets, statefulSets });
   try {
     const { stdout } = await promisify(execFile)(
       HELMS[helm],
@@ -52,7 +60,7 @@ describe.each<HelmName>(['helm3', 'helm4'])('passwords that %s makes in a cluste
   });
 
   test('are made where the namespace is still to be made too', async () => {
-    const made = secretsOf(await renderIn(helm, {}, [], ['kube-system']));
+    const made = secretsOf(await renderIn(helm, {}, [], { namespaces: ['kube-system'] }));
     expect(Object.keys(made['yard/ym-yardmaster-nats-auth']!)).toContain('nats-setup');
   });
 
@@ -75,5 +83,24 @@ describe.each<HelmName>(['helm3', 'helm4'])('passwords that %s makes in a cluste
     const changed = Object.keys(is).filter((name) => JSON.stringify(is[name]) !== JSON.stringify(was[name]));
     // The fleet scales it: it reads the list of executors at its start.
     expect(changed.sort()).toEqual(['executor-python', 'fleet', 'nats']);
+  });
+});
+
+describe.each<HelmName>(['helm3', 'helm4'])('servers of NATS, as %s sees them', (helm) => {
+  const more = (running: number, replicas: number) =>
+    renderIn(helm, {}, ['--set', `nats.replicas=${replicas}`], {
+      statefulSets: { 'yard/ym-yardmaster-nats': running },
+    });
+
+  test('one that runs alone is not made a cluster in passing: its streams would be lost from sight', async () => {
+    await expect(more(1, 3)).rejects.toThrow('"More NATS servers", has the steps');
+  });
+  test('any other number is taken', async () => {
+    for (const [running, replicas] of [
+      [1, 1],
+      [3, 3],
+      [3, 5],
+    ] as const)
+      expect((await more(running, replicas)).length).toBeGreaterThan(10);
   });
 });

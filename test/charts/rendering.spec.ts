@@ -125,7 +125,7 @@ describe('the check of types proves itself', () => {
 
 describe('every switch, flipped alone', () => {
   /** Messages that another rule demands. */
-  const WANTED = /model\.sha256 is empty|needs colocate|sandbox\.install is on: set its policy/;
+  const WANTED = /model\.sha256 is empty|needs colocate/;
   const switches = (node: unknown, path: string[] = []): { path: string; to: boolean }[] =>
     typeof node !== 'object' || node === null || Array.isArray(node)
       ? []
@@ -161,6 +161,20 @@ describe('charts/llama', () => {
 });
 
 describe('names', () => {
+  test.each(['123', '1e3', 'a.b'])(
+    'release %s: Kubernetes would refuse its Services, so the chart does, in words',
+    (release) => {
+      expect(refusal({ release })).toContain('choose another release name, or set fullnameOverride');
+      expect(refusal({ release, chart: LLAMA, values: LLAMA_VALUES })).toContain('choose another release name');
+    },
+  );
+
+  test('a release whose name is a number has labels that are text', async () => {
+    const manifests = render({ release: '123', values: { fullnameOverride: 'mine' } });
+    expect((await Promise.all(manifests.map(problemsOf))).flat()).toEqual([]);
+    for (const { metadata } of manifests) expect(metadata.labels!['app.kubernetes.io/instance']).toBe('123');
+  });
+
   test.each([
     [{ nameOverride: 'other' }, 'ym-other-'],
     [{ fullnameOverride: 'mine' }, 'mine-'],

@@ -81,6 +81,20 @@ test('the checker of "restricted" proves itself', () => {
   );
 });
 
+test('the platform may choose the user, as OpenShift does; nobody is root all the same', () => {
+  const llama = { enabled: true, model: LLAMA_VALUES.model, runAsUser: null };
+  for (const pod of pods(render({ values: { podDefaults: { runAsUser: null }, llama } }))) {
+    expect(pod.spec.securityContext).toEqual({
+      runAsNonRoot: true,
+      fsGroupChangePolicy: 'OnRootMismatch',
+      seccompProfile: { type: 'RuntimeDefault' },
+    });
+  }
+  // A number of a namespace there; helm reads it as 1.00066e+09.
+  for (const { spec } of pods(render({ values: { podDefaults: { runAsUser: 1000660000 } } })))
+    expect(spec.securityContext).toMatchObject({ runAsUser: 1000660000, fsGroup: 1000660000 });
+});
+
 test('root file systems are read-only; what is written to has a limit of its own', () => {
   eachPod(({ spec, all }, name) => {
     const volumes = new Map<string, any>((spec.volumes ?? []).map((one: { name: string }) => [one.name, one])); // eslint-disable-line @typescript-eslint/no-explicit-any
@@ -275,7 +289,8 @@ describe('images', () => {
     const digest = `sha256:${'0'.repeat(64)}`;
     const manifests = render({
       values: {
-        global: { imageRegistry: 'mirror.example.com', imagePullSecrets: ['pull'] },
+        // As it is often copied out of a browser.
+        global: { imageRegistry: 'mirror.example.com/', imagePullSecrets: ['pull'] },
         nats: { image: { digest } },
         executors: { python: { image: { repository: 'team/python', tag: '3' } } },
         llama: { enabled: true, model: LLAMA_VALUES.model },
@@ -283,7 +298,7 @@ describe('images', () => {
     });
     const all = pods(manifests);
     for (const { component, all: containers, spec } of all) {
-      for (const { image } of containers) expect(image, component).toMatch(/^mirror\.example\.com\//);
+      for (const { image } of containers) expect(image, component).toMatch(/^mirror\.example\.com\/[a-z]/);
       expect(spec.imagePullSecrets, component).toEqual([{ name: 'pull' }]);
     }
     expect(all.find(({ component }) => component === 'nats')!.containers[0]!.image).toBe(

@@ -1,5 +1,5 @@
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -139,6 +139,72 @@ describe.skipIf(missing.length > 0)(`the servers as the chart configures them`, 
       }),
     ).toContain('NOAUTH');
   });
+});
+
+describe.skipIf(missing.length > 0)('the backup of Redis that the guide describes', () => {
+  const dir = mkdtempSync(join(tmpdir(), 'yardmaster-backup-'));
+  const started: ChildProcess[] = [];
+  afterAll(async () => {
+    for (const child of started) child.kill('SIGKILL');
+    await sleep(100);
+    rmSync(dir, { recursive: true, force: true });
+  });
+  /** A server on a folder, as the chart starts it. */
+  async function redisOn(folder: string) {
+    const port = await freePort();
+    const [, ...args] = find(render(), 'StatefulSet', 'redis').spec.template.spec.containers[0].command as string[];
+    const here = args.map((arg) => arg.replace('/generated', join(dir, 'generated')).replace(/^\/data$/, folder));
+    started.push(spawn(REDIS, ['--port', String(port), '--bind', '127.0.0.1', ...here], { stdio: 'ignore' }));
+    const login = readFileSync(join(dir, 'secrets', 'redis-bootstrap'), 'utf8').trim();
+    const client = (user: string, password: string, ...commands: string[]) =>
+      execFileSync(
+        'bash',
+        [
+          '-c',
+          `exec 3<>/dev/tcp/127.0.0.1/${port}; printf '%s\\r\\n' "$@" QUIT >&3; cat <&3`,
+          'redis',
+          `AUTH ${user} ${password}`,
+          ...commands,
+        ],
+        { stdio: ['ignore', 'pipe', 'ignore'] },
+      ).toString();
+    await expect.poll(() => client('bootstrap', login, 'LASTSAVE'), { timeout: 20_000 }).toMatch(/^\+OK/);
+    const api = readFileSync(join(dir, 'secrets', 'redis-dispatcher'), 'utf8').trim();
+    return {
+      bootstrap: (...all: string[]) => client('bootstrap', login, ...all),
+      dispatcher: (...all: string[]) => client('dispatcher', api, ...all),
+    };
+  }
+
+  test(
+    'is written by the login that it names, and comes back by the file that it writes',
+    { timeout: 60_000 },
+    async () => {
+      const guide = readFileSync(`${root}docs/install.md`, 'utf8');
+      for (const words of ['valkey-cli --user bootstrap bgsave', 'valkey-cli --user bootstrap lastsave'])
+        expect(guide).toContain(words);
+      for (const folder of ['generated', 'secrets', 'old', 'new']) mkdirSync(join(dir, folder));
+      const made = spawnSync(
+        process.execPath,
+        ['services/yard/dist/main.js', 'setup', 'files', '--only', 'redis', '--out', dir],
+        { cwd: root },
+      );
+      expect(made.status).toBe(0);
+      writeFileSync(join(dir, 'generated/users.acl'), readFileSync(join(dir, 'users.acl')));
+      const old = await redisOn(join(dir, 'old'));
+      expect(old.dispatcher('SET ym:r:{acme:c}:run state')).toContain('+OK');
+      expect(old.bootstrap('BGSAVE SCHEDULE')).toContain('+Background saving');
+      await expect.poll(() => existsSync(join(dir, 'old/dump.rdb')), { timeout: 20_000 }).toBe(true);
+
+      // The guide's own commands, with a folder of this machine in place of the volume.
+      const [, script] = /exec redis-restore -- sh -c '(.+)'$/m.exec(guide)!;
+      const [, target] = /exec -i redis-restore -- sh -c 'cat > (\S+)' < dump\.rdb$/m.exec(guide)!;
+      const volume = (text: string) => text.replaceAll('/data/', `${join(dir, 'new')}/`);
+      execFileSync('sh', ['-c', volume(script!)]);
+      writeFileSync(volume(target!), readFileSync(join(dir, 'old/dump.rdb')));
+      expect((await redisOn(join(dir, 'new'))).dispatcher('GET ym:r:{acme:c}:run')).toContain('state');
+    },
+  );
 });
 
 test.skipIf(missing.length === 0)(`SKIPPED: ${missing.join(' and ')} not found`, () => {});

@@ -2,7 +2,8 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { generatedFiles } from './generate/files.ts';
 import { defaultValues, type HelmName, LLAMA, LLAMA_VALUES, PLATFORM, refusal, render, root } from './helm.ts';
-import { find, type Manifest, pods } from './manifest.ts';
+import { find, type Manifest, ofKind, pods } from './manifest.ts';
+import { problemsOf } from './strict-types.ts';
 
 const HELM: HelmName[] = ['helm3', 'helm4'];
 
@@ -55,6 +56,14 @@ describe.each(HELM)('mistakes in values, said by %s', (helm) => {
     expect(text).toMatch(/executors[/.]shell[/.]kind/);
     expect(text).toContain('[a-z0-9]');
   });
+  test.each(['3d', 'a--b', 'a-'])('a kind %s that the fleet would not take', (kind) =>
+    expect(said('--set', `executors.shell.kind=${kind}`)).toMatch(/executors[/.]shell[/.]kind/),
+  );
+  test.each(['a--b', 'A', 'x'.repeat(25)])('an executor called %s', (name) =>
+    expect(said('--set', `executors.${name}.image.repository=x`)).toContain(name),
+  );
+  test('a namespace that is none', () =>
+    expect(said('--set', 'llamaReleases.namespaces={GPU}')).toMatch(/llamaReleases[/.]namespaces/));
   test('an unknown isolation class', () =>
     expect(said('--set', 'executors.shell.isolation=vm')).toMatch(/standard.*gvisor.*kata/s));
   test('an unknown scaler mode', () =>
@@ -73,13 +82,93 @@ describe('mistakes that a schema cannot see, said in words', () => {
     [{ executors: { python: {} } }, 'set executors.python.image.repository'],
     [{ executors: { other: { kind: 'shell', image: { repository: 'x' } } } }, 'both serve the kind "shell"'],
     [{ executors: { shell: { workspace: 'none' } } }, 'there are: shared'],
-    [{ executors: { shell: { networkPolicy: { extraEgress: [{}] } } } }, 'reaches NATS and DNS only'],
+    [
+      { executors: { shell: { networkPolicy: { extraEgress: [{ to: [{ ipBlock: { cidr: '1.2.3.4/32' } }] }] } } } },
+      'reaches NATS and DNS only',
+    ],
+    [{ executors: { mcp: { image: { repository: 'x' } } } }, 'the kind "mcp", which is Yardmaster\'s own'],
+    [
+      {
+        executors: {
+          shell: { sandbox: { install: { enabled: true, policy: { registries: { npm: 'https://n.example' } } } } },
+        },
+      },
+      'set executors.shell.sandbox.install.egress',
+    ],
     [{ providerKeys: { env: ['X'] } }, 'providerKeys.env names keys'],
+    [
+      { config: { mcp_servers: { disk: { command: 'node', args: ['server.js'] } } } },
+      'config.mcp_servers.disk.command: a server over stdio',
+    ],
     [
       { executors: { shell: { isolation: 'gvisor' } }, workspaces: { shared: { colocate: true } } },
       'must have the same isolation',
     ],
   ])('%j', (values, words) => expect(refusal({ values })).toContain(words));
+});
+
+describe('null', () => {
+  const keysOf = (node: unknown, path: string[] = []): string[][] =>
+    typeof node !== 'object' || node === null || Array.isArray(node)
+      ? []
+      : Object.entries(node).flatMap(([key, below]) => [[...path, key], ...keysOf(below, [...path, key])]);
+  /** Is the key named by the schema of the level it is on? */
+  const isRequired = (chart: string, path: string[]) => {
+    const schema = JSON.parse(readFileSync(`${chart}/values.schema.json`, 'utf8')) as any; // eslint-disable-line @typescript-eslint/no-explicit-any
+    const level = path
+      .slice(0, -1)
+      .reduce((node, key) => node?.properties?.[key] ?? node?.additionalProperties, schema);
+    return level?.required?.includes(path.at(-1)) === true;
+  };
+  // What an entry must say, and two that are asked for in words.
+  const SAID =
+    /^(executors|workspaces)\.|^model\.(url|sha256)$|^llama\b|\.seccompProfile\.|\.appArmorProfile\.|\.policy\./;
+
+  test.each([
+    ['yardmaster', PLATFORM, {}],
+    ['llama', LLAMA, LLAMA_VALUES],
+  ])('in %s is the empty value wherever the schema does not ask for the key', async (_, chart, base) => {
+    const free = keysOf(defaultValues(chart)).filter(
+      (path) => !isRequired(chart, path) && !SAID.test(path.join('.')) && !path.includes('resources'),
+    );
+    expect(free.length).toBeGreaterThan(20);
+    const manifests = render({
+      chart,
+      values: base,
+      args: free.flatMap((path) => ['--set', `${path.join('.')}=null`]),
+    });
+    expect((await Promise.all(manifests.map(problemsOf))).flat()).toEqual([]);
+  });
+
+  test.each(HELM)('is refused by %s with the name of the key where something is needed', (helm) => {
+    for (const path of [
+      'api',
+      'api.replicas',
+      'nats.image.repository',
+      'executorDefaults.scaler',
+      'networkPolicy.dnsTo',
+    ])
+      expect(refusal({ helm, args: ['--set', `${path}=null`] })).toContain(path.split('.').at(-1));
+  });
+
+  test('takes an executor or a workspace away', () => {
+    const manifests = render({
+      args: ['--set', 'executors.shell=null', '--set', 'executors.files=null', '--set', 'workspaces.shared=null'],
+    });
+    expect(manifests.filter(({ metadata }) => /executor-|workspace-/.test(metadata.name))).toEqual([]);
+  });
+});
+
+test('large numbers of a file arrive as they were written', () => {
+  const values = {
+    api: { env: { YM_API_MAX_BODY_BYTES: 20_000_000 } },
+    bootstrap: { tenantShare: 1_000_000 },
+    executors: { shell: { slots: 1_000_000, sandbox: { memoryMb: 1_048_576, diskMb: 10_000_000 } } },
+    llama: { enabled: true, model: LLAMA_VALUES.model, server: { contextSize: 1_000_000 }, env: { X: 3_000_000 } },
+  };
+  for (const helm of HELM) expect(JSON.stringify(pods(render({ values, helm })))).not.toMatch(/[0-9]e\+/);
+  const [api] = pods(render({ values })).find(({ component }) => component === 'api')!.containers;
+  expect(api!.env).toContainEqual({ name: 'YM_API_MAX_BODY_BYTES', value: '20000000' });
 });
 
 describe('executors', () => {
@@ -119,12 +208,24 @@ describe('executors', () => {
 
   test('colocated executors are one pod with one volume, and no port twice', () => {
     const manifests = render({ values: { workspaces: { shared: { colocate: true, ephemeral: true } } } });
+    expect(ofKind(manifests, 'PersistentVolumeClaim')).toEqual([]);
     const pod = pods(manifests).find(({ component }) => component === 'executors-shared')!;
     expect(pod.containers.map(({ name }) => name)).toEqual(['executor-files', 'executor-shell', 'runner']);
     const ports = pod.containers.flatMap(({ ports: some = [] }) => some.map(({ containerPort }) => containerPort));
     expect(new Set(ports).size).toBe(ports.length);
     expect(manifests.some(({ metadata }) => metadata.name.includes('executor-shell'))).toBe(false);
   });
+});
+
+test('colocation, of one volume or of all, asks for a volume that one node can mount', () => {
+  const one = render({ values: { workspaces: { shared: { colocate: true } } } });
+  expect(render({ values: { executors: { colocate: true } } })).toEqual(one);
+  expect(find(one, 'PersistentVolumeClaim', 'workspace-shared').spec.accessModes).toEqual(['ReadWriteOnce']);
+  expect(find(render(), 'PersistentVolumeClaim', 'workspace-shared').spec.accessModes).toEqual(['ReadWriteMany']);
+  const kept = { shared: { colocate: true, accessMode: 'ReadWriteMany' } };
+  expect(
+    find(render({ values: { workspaces: kept } }), 'PersistentVolumeClaim', 'workspace-shared').spec.accessModes,
+  ).toEqual(['ReadWriteMany']);
 });
 
 test('no container has two variables of one name, whatever is set twice', () => {
@@ -180,6 +281,8 @@ describe('checksums', () => {
   });
 
   test('a change of the configuration changes exactly what reads it', () => {
+    const servers = { mcp_servers: { github: { url: 'https://mcp.example.com' } } };
+    expect(changed({ config: servers })).toEqual(['api', 'dispatcher', 'fleet', 'registry', 'router']);
     expect(changed({ config: { routing: { default_model: 'x' } } })).toEqual(['api', 'dispatcher', 'fleet', 'router']);
     expect(changed({ executors: { shell: { scaler: { max: 3 } } } })).toEqual(['fleet']);
     expect(changed({ nats: { extraConfig: 'max_connections: 1000' } })).toEqual(['nats']);
@@ -190,6 +293,8 @@ describe('checksums', () => {
 test('there is one provider more when the release brings a llama.cpp server', () => {
   const text = find(render({ profile: 'gpu' }), 'ConfigMap', 'config').data!['config.yaml']!;
   expect(text).toContain('base_url: http://ym-llama:8080/v1');
+  const elsewhere = render({ profile: 'gpu', values: { llama: { service: { port: 80 } } } });
+  expect(find(elsewhere, 'ConfigMap', 'config').data!['config.yaml']).toContain('base_url: http://ym-llama:80/v1');
   expect(text).toContain('key_file: /run/yardmaster/llama/api-key');
   find(render({ profile: 'gpu' }), 'Service', 'llama');
 });

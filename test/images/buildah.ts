@@ -1,11 +1,13 @@
 import { spawn, spawnSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 export const root = fileURLToPath(new URL('../..', import.meta.url));
+/** What is kept between runs. */
+const cache = join(process.env['XDG_CACHE_HOME'] || join(homedir(), '.cache'), 'yardmaster', 'images');
 const NPM = fileURLToPath(new URL('node_modules/npm', import.meta.url));
 
 /** What `node:24-bookworm-slim` has beside Debian's minimum: certificates, and the libraries that Node is linked to. */
@@ -20,11 +22,16 @@ export class Images {
   readonly folder = mkdtempSync(join(tmpdir(), 'yardmaster-images-'));
   private readonly storage = process.env['YM_IMAGES_STORAGE'] || join(this.folder, 'storage');
   private readonly mounts = new Map<string, string>();
+  /** A key in the npm configuration that builds are given: it must be found nowhere in an image. */
+  readonly canary = `npm-canary-${randomUUID()}`;
 
   /** Runs buildah and answers what it printed; throws with the last lines of its output. */
   async buildah(...args: string[]): Promise<string> {
     const where = ['--root', this.storage, '--runroot', join(this.folder, 'run')];
-    const child = spawn('buildah', [...where, ...args], { stdio: ['ignore', 'pipe', 'pipe'], cwd: root });
+    // Below TMPDIR it also keeps what `--mount=type=cache` holds: npm's downloads, for the other images and the next run.
+    mkdirSync(cache, { recursive: true });
+    const env = { ...process.env, TMPDIR: cache };
+    const child = spawn('buildah', [...where, ...args], { stdio: ['ignore', 'pipe', 'pipe'], cwd: root, env });
     const [stdout, all]: [string[], string[]] = [[], []];
     child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout.push(text), all.push(text)));
     child.stderr.setEncoding('utf8').on('data', (text: string) => all.push(text));
@@ -74,7 +81,7 @@ export class Images {
     const npmrc = join(this.folder, 'npmrc');
     // npm of this machine knows its registry; of its configuration nothing else goes into a build.
     const registry = spawnSync('npm', ['config', 'get', 'registry'], { encoding: 'utf8', cwd: '/' }).stdout.trim();
-    writeFileSync(npmrc, `registry=${registry}\n`);
+    writeFileSync(npmrc, `registry=${registry}\n//registry.invalid/:_authToken=${this.canary}\n`);
     const certificates = process.env['NODE_EXTRA_CA_CERTS'];
     await this.buildah(
       'bud',
@@ -110,10 +117,9 @@ export class Images {
 /** Debian's files, made once and kept in the cache folder of the user. */
 function debianTar(): string {
   const digest = createHash('sha256').update(JSON.stringify(DEBIAN)).digest('hex').slice(0, 16);
-  const cache = process.env['XDG_CACHE_HOME'] || join(homedir(), '.cache');
-  const file = join(cache, 'yardmaster', 'images', `debian-${DEBIAN.suite}-${digest}.tar`);
+  const file = join(cache, `debian-${DEBIAN.suite}-${digest}.tar`);
   if (existsSync(file)) return file;
-  mkdirSync(dirname(file), { recursive: true });
+  mkdirSync(cache, { recursive: true });
   const part = `${file}.${process.pid}.tar`;
   const { status, stderr } = spawnSync(
     'mmdebstrap',

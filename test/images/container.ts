@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 export interface ContainerOptions {
@@ -61,6 +61,29 @@ export class Container {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     return new Container(options, child);
+  }
+
+  /** Processes in it that have ended and that nobody has waited for. */
+  zombies(): string[] {
+    const args = ['--root', this.state, 'state', this.options.name];
+    const { pid } = JSON.parse(spawnSync('runc', args, { encoding: 'utf8' }).stdout) as { pid: number };
+    // Not from the control group, which does not count them any more.
+    const all = readdirSync('/proc').flatMap((name) => {
+      try {
+        const [, id, command, state, parent] = /^(\d+) \((.*)\) (\S) (\d+)/s.exec(
+          readFileSync(`/proc/${name}/stat`, 'utf8'),
+        )!;
+        return [{ id: Number(id), parent: Number(parent), command: command!, isZombie: state === 'Z' }];
+      } catch {
+        return []; // no process, or one that has just ended
+      }
+    });
+    const inside = new Set([pid]);
+    for (let size = 0; size < inside.size;) {
+      size = inside.size;
+      for (const { id, parent } of all) if (inside.has(parent)) inside.add(id);
+    }
+    return all.filter(({ id, isZombie }) => isZombie && inside.has(id)).map(({ command }) => command);
   }
 
   /** Sends a signal to its first process, as a kubelet does. */

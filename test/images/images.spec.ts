@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { chownSync, existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -79,11 +80,13 @@ describe.each(SERVICES)('the image of %s', (service) => {
   test('has what runs, and neither tests, sources, development packages nor settings of npm', async () => {
     const app = join(await rootfs(service), 'app');
     const lock = JSON.parse(readFileSync(`${root}package-lock.json`, 'utf8')) as {
-      packages: Record<string, { version?: string; dev?: boolean }>;
+      packages: Record<string, { version?: string; dev?: boolean; devOptional?: boolean }>;
     };
+    const isDevelopment = ({ dev, devOptional }: { dev?: boolean; devOptional?: boolean }) =>
+      dev === true || devOptional === true;
     const development = new Set(
       Object.entries(lock.packages)
-        .filter(([path, entry]) => path.includes('node_modules/') && entry.dev === true)
+        .filter(([path, entry]) => path.includes('node_modules/') && isDevelopment(entry))
         .map(([path, entry]) => `${path.slice(path.lastIndexOf('node_modules/') + 13)}@${entry.version}`),
     );
     const packages = [...installed(app)];
@@ -91,7 +94,7 @@ describe.each(SERVICES)('the image of %s', (service) => {
     // The same version of a package may be somebody's development dependency and somebody's real one.
     const real = new Set(
       Object.entries(lock.packages)
-        .filter(([path, entry]) => path.includes('node_modules/') && entry.dev !== true)
+        .filter(([path, entry]) => path.includes('node_modules/') && !isDevelopment(entry))
         .map(([path, entry]) => `${path.slice(path.lastIndexOf('node_modules/') + 13)}@${entry.version}`),
     );
     expect(packages.filter((one) => development.has(one) && !real.has(one))).toEqual([]);
@@ -100,8 +103,17 @@ describe.each(SERVICES)('the image of %s', (service) => {
     const own = [...tree(app)]
       .map(({ path }) => path.slice(app.length))
       .filter((path) => !path.includes('node_modules'));
-    expect(own.filter((path) => /\.spec\.|(?<!\.d)\.ts$|\.tsbuildinfo$|npmrc$|package-lock/.test(path))).toEqual([]);
+    const unwanted = /\.spec\.|\.ts$|\.map$|\.tsbuildinfo$|tsconfig|npmrc$|package-lock|test-peer|\.md$/;
+    expect(own.filter((path) => unwanted.test(path))).toEqual([]);
     expect(own).toContain(`/services/${service}/dist/main.js`);
+  });
+
+  test('is not much larger than what it runs', async () => {
+    let bytes = 0;
+    for (const { stat } of tree(join(await rootfs(service), 'app'))) if (stat.isFile()) bytes += Number(stat.size);
+    console.log(`${service}: ${(bytes / 1e6).toFixed(1)} MB of program`);
+    expect(bytes).toBeGreaterThan(1e6);
+    expect(bytes).toBeLessThan(100e6);
   });
 
   test('has nothing of the program that its user could change, and no secret of the build', async () => {
@@ -110,8 +122,14 @@ describe.each(SERVICES)('the image of %s', (service) => {
       ({ stat }) => !stat.isSymbolicLink() && (Number(stat.uid) === USER || (Number(stat.mode) & 0o022) !== 0),
     );
     expect(writable.map(({ path }) => path)).toEqual([]);
-    for (const path of ['root/.npmrc', 'run/secrets/ca.pem', 'root/.npm'])
+    for (const path of ['root/.npmrc', 'run/secrets/ca.pem', 'root/.npm/_cacache'])
       expect(existsSync(join(files, path)), path).toBe(false);
+    const found = spawnSync('grep', ['-rlF', '-D', 'skip', images.canary, files], { encoding: 'utf8' });
+    // 1: it has read everything and found nothing.
+    expect([found.status, found.stdout, found.stderr]).toEqual([1, '', '']);
+    const told = await images.buildah('inspect', '--type', 'image', names.get(service)!);
+    expect(told).toContain('mkdir /workspaces');
+    expect(told).not.toContain(images.canary);
   });
 
   test('lists what it consists of: every package that is installed, and no other', async () => {
@@ -199,13 +217,20 @@ describe('all of them together', () => {
         messages.some(({ role }) => role === 'tool')
           ? { text: 'done' }
           : {
-              calls: [
-                {
-                  name: 'shell_run',
-                  arguments: { command: 'id -u; git --version; cat note.txt; echo written > out.txt' },
-                },
-                { name: 'file_read', arguments: { path: 'note.txt' } },
-              ],
+              calls: JSON.stringify(messages).includes('take too long')
+                ? [
+                    {
+                      name: 'shell_run',
+                      arguments: { command: '(setsid sleep 300 &) ; (sleep 300 &) ; sleep 300', timeout_s: 1 },
+                    },
+                  ]
+                : [
+                    {
+                      name: 'shell_run',
+                      arguments: { command: 'id -u; git --version; cat note.txt; echo written > out.txt' },
+                    },
+                    { name: 'file_read', arguments: { path: 'note.txt' } },
+                  ],
             },
     });
   });
@@ -238,9 +263,9 @@ describe('all of them together', () => {
               YM_REDIS_URL: `redis://${at('redis')}`,
               YM_REDIS_USER: service,
               YM_REDIS_PASSWORD_FILE: `/run/yardmaster/secrets/redis-${service}`,
-              YM_CONFIG: '/run/yardmaster/config.yaml',
             }
           : {}),
+        ...(WITH_FILES.includes(service) ? {} : { YM_CONFIG: '/run/yardmaster/config.yaml' }),
         ...(service === 'api' ? { YM_API_PORT: String(ports.get('api')) } : {}),
       },
     });
@@ -250,6 +275,7 @@ describe('all of them together', () => {
     const config = {
       providers: { demo: { kind: 'openai', base_url: model.url, auth: 'none', native_tools: true, demo: true } },
       routing: { default_model: 'demo', providers: ['demo'] },
+      mcp_servers: { local: { command: 'node', args: ['/app/services/registry/dist/main.js'] } },
     };
     writeFileSync(join(volume('run', 0), 'config.yaml'), JSON.stringify(config));
     for (const service of waiting) await startService(service);
@@ -310,33 +336,55 @@ describe('all of them together', () => {
     expect(await metrics.text()).toContain('process_cpu_seconds_total');
   });
 
+  const ask = async (path: string, init: RequestInit = {}) => {
+    const headers = {
+      authorization: `Bearer ${readFileSync(join(volume('run', 0), 'key'), 'utf8').trim()}`,
+      'content-type': 'application/json',
+    };
+    const response = await fetch(`http://${at('api')}${path}`, { ...init, headers });
+    const text = await response.text();
+    if (!response.ok) throw new Error(`${path}: ${response.status} ${text}`);
+    return JSON.parse(text) as Record<string, unknown>;
+  };
+  /** A run that is over, or as it is after a minute. */
+  const runOf = async (input: string) => {
+    const { id } = await ask('/v1/runs', { method: 'POST', body: JSON.stringify({ input }) });
+    let view: Record<string, unknown> = {};
+    for (const end = Date.now() + 60_000; Date.now() < end; await sleep(200)) {
+      view = await ask(`/v1/runs/${id as string}`);
+      if (['completed', 'failed', 'cancelled', 'incomplete'].includes(view['state'] as string)) break;
+    }
+    return view;
+  };
+
   test('a run goes through all of them, its command through the sandbox of the runner image', async () => {
     const workspace = join(volume('workspaces'), 'demo', 'default');
     mkdirSync(workspace, { recursive: true });
     for (const path of [join(workspace, '..'), workspace]) chownSync(path, USER, USER);
     writeFileSync(join(workspace, 'note.txt'), 'a note\n');
     chownSync(join(workspace, 'note.txt'), USER, USER);
-    const headers = {
-      authorization: `Bearer ${readFileSync(join(volume('run', 0), 'key'), 'utf8').trim()}`,
-      'content-type': 'application/json',
-    };
-    const ask = async (path: string, init: RequestInit = {}) => {
-      const response = await fetch(`http://${at('api')}${path}`, { ...init, headers });
-      const text = await response.text();
-      if (!response.ok) throw new Error(`${path}: ${response.status} ${text}`);
-      return JSON.parse(text) as Record<string, unknown>;
-    };
-    const { id } = await ask('/v1/runs', { method: 'POST', body: JSON.stringify({ input: 'read the note' }) });
-    let view: Record<string, unknown> = {};
-    for (const end = Date.now() + 60_000; Date.now() < end; await sleep(200)) {
-      view = await ask(`/v1/runs/${id as string}`);
-      if (['completed', 'failed', 'cancelled', 'incomplete'].includes(view['state'] as string)) break;
-    }
+    const view = await runOf('read the note');
     expect(view).toMatchObject({ state: 'completed', output: 'done' });
     const told = JSON.stringify(model.seen.at(-1)?.body.messages);
     expect(told).toContain('git version');
     expect(told.match(/a note/g)?.length).toBeGreaterThanOrEqual(2);
     expect(readFileSync(join(workspace, 'out.txt'), 'utf8')).toBe('written\n');
+  });
+
+  test('commands that are ended, and what they left behind, are waited for', async () => {
+    const container = containers.get('executor-shell')!;
+    for (let i = 0; i < 3; i++) expect(await runOf('take too long')).toMatchObject({ state: 'completed' });
+    expect(JSON.stringify(model.seen.at(-1)?.body.messages)).toMatch(/timed? ?out|time limit/i);
+    await expect.poll(() => container.zombies(), { timeout: 20_000 }).toEqual([]);
+  });
+
+  test('an MCP server over stdio is refused with what to do: the image has no sandbox for it', async () => {
+    const found = async () => {
+      const { items } = (await ask('/v1/mcp-servers')) as { items: { id: string; state: string; problem: unknown }[] };
+      return items.find(({ id }) => id === 'local');
+    };
+    await expect.poll(async () => (await found())?.state, { timeout: 60_000 }).toBe('refused');
+    expect(JSON.stringify(await found())).toMatch(/YM-MCP-SANDBOX.*bwrap is not installed/);
   });
 
   test.runIf(SERVICES.includes('fleet'))('the fleet says at once that it has no cluster', async () => {
@@ -348,8 +396,11 @@ describe('all of them together', () => {
         YM_METRICS_PORT: '0',
       },
     });
-    expect(await container.ended).toBe(78);
-    expect(container.output).toContain('KUBECONFIG');
+    const code = await container.ended;
+    expect({ code, output: container.output }).toMatchObject({
+      code: 78,
+      output: expect.stringContaining('KUBECONFIG'),
+    });
   });
 
   test.each(waiting)('%s ends by itself after SIGTERM, without an error', async (service) => {

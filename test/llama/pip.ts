@@ -22,12 +22,11 @@ export function python(): string {
 }
 
 /** Runs pip; the reason why it failed, or undefined. */
-export function pip(args: string[], env: NodeJS.ProcessEnv = {}): string | undefined {
+export function pip(args: string[]): string | undefined {
   const { status, stderr } = spawnSync(python(), ['-m', 'pip', '--disable-pip-version-check', '-q', ...args], {
     encoding: 'utf8',
     stdio: ['ignore', 'inherit', 'pipe'],
     maxBuffer: 64 << 20,
-    env: { ...process.env, ...env },
   });
   return status === 0 ? undefined : `pip: ${lastLine(stderr) || `exit code ${status}`}`;
 }

@@ -9,19 +9,18 @@
 
 {{- define "llama.selector" -}}
 app.kubernetes.io/name: llama
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/component: llama
 {{- end }}
 
+{{/* The chart's own labels win over commonLabels: selectors and policies go by them. */}}
 {{- define "llama.labels" -}}
-{{ include "llama.selector" . }}
-app.kubernetes.io/part-of: yardmaster
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
-{{- with .Values.commonLabels }}
-{{ toYaml . }}
-{{- end }}
+{{- $own := include "llama.selector" . | fromYaml -}}
+{{- $_ := set $own "app.kubernetes.io/part-of" "yardmaster" -}}
+{{- $_ := set $own "app.kubernetes.io/managed-by" .Release.Service -}}
+{{- $_ := set $own "app.kubernetes.io/version" .Chart.AppVersion -}}
+{{- $_ := set $own "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_") -}}
+{{- toYaml (mergeOverwrite (deepCopy (default dict .Values.commonLabels)) $own) -}}
 {{- end }}
 
 {{/* (dict "root" $ "suffix" "key" "annotations" dict) */}}
@@ -38,7 +37,7 @@ metadata:
 {{- end }}
 
 {{- define "llama.image" -}}
-{{- $registry := default .image.registry .root.Values.global.imageRegistry -}}
+{{- $registry := default (default "" .image.registry) .root.Values.global.imageRegistry | trimSuffix "/" -}}
 {{- $path := ternary .image.repository (printf "%s/%s" $registry .image.repository) (empty $registry) -}}
 {{- if .image.digest }}{{ $path }}@{{ .image.digest }}{{ else }}{{ $path }}:{{ default .root.Chart.AppVersion .image.tag }}{{ end -}}
 {{- end }}
@@ -67,6 +66,12 @@ securityContext:
   runAsNonRoot: true
   capabilities:
     drop: [ALL]
+{{- end }}
+
+{{/* A value as text. Helm reads every number of a file as a float, and would print a large one as 1e+07. */}}
+{{- define "llama.text" -}}
+{{- if and (kindIs "float64" .) (eq . (floor .)) -}}{{ printf "%.0f" . }}
+{{- else -}}{{ toString . }}{{- end -}}
 {{- end }}
 
 {{- define "llama.grace" -}}

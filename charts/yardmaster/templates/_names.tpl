@@ -26,20 +26,19 @@ in a label. What is cut off stays in a hash, so that two long releases do not me
 
 {{/* What selects the pods of a component; immutable, so there is nothing in it that an upgrade changes. */}}
 {{- define "yardmaster.selector" -}}
-app.kubernetes.io/name: {{ include "yardmaster.app" .root }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
-app.kubernetes.io/component: {{ .component }}
+app.kubernetes.io/name: {{ include "yardmaster.app" .root | quote }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
+app.kubernetes.io/component: {{ .component | quote }}
 {{- end }}
 
+{{/* The chart's own labels win over commonLabels: selectors and policies go by them. */}}
 {{- define "yardmaster.labels" -}}
-{{ include "yardmaster.selector" . }}
-app.kubernetes.io/part-of: yardmaster
-app.kubernetes.io/managed-by: {{ .root.Release.Service }}
-app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
-helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
-{{- with .root.Values.commonLabels }}
-{{ toYaml . }}
-{{- end }}
+{{- $own := include "yardmaster.selector" . | fromYaml -}}
+{{- $_ := set $own "app.kubernetes.io/part-of" "yardmaster" -}}
+{{- $_ := set $own "app.kubernetes.io/managed-by" .root.Release.Service -}}
+{{- $_ := set $own "app.kubernetes.io/version" .root.Chart.AppVersion -}}
+{{- $_ := set $own "helm.sh/chart" (printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_") -}}
+{{- toYaml (mergeOverwrite (deepCopy (default dict .root.Values.commonLabels)) $own) -}}
 {{- end }}
 
 {{/* metadata of an object: (dict "root" $ "component" "api" ["name" "…"] ["namespace" "…"] ["annotations" dict]) */}}
@@ -64,24 +63,33 @@ metadata:
 
 {{/* Any image: (dict "root" $ "registry" "" "repository" "nats" "tag" "…" "digest" "") */}}
 {{- define "yardmaster.imageOf" -}}
-{{- $registry := default .registry .root.Values.global.imageRegistry -}}
+{{- $registry := default (default "" .registry) .root.Values.global.imageRegistry | trimSuffix "/" -}}
 {{- $path := ternary .repository (printf "%s/%s" $registry .repository) (empty $registry) -}}
 {{- if .digest }}{{ $path }}@{{ .digest }}{{ else }}{{ $path }}:{{ .tag }}{{ end -}}
 {{- end }}
 
-{{/* Millions of bytes of a quantity such as 384Mi or 2Gi; 0 for what it cannot read. */}}
+{{/* Mebibytes of a quantity such as 384Mi, 1.5G or 1073741824; 0 for what it cannot read. */}}
 {{- define "yardmaster.mebibytes" -}}
-{{- $text := toString . -}}
-{{- if hasSuffix "Gi" $text }}{{ mulf (trimSuffix "Gi" $text | float64) 1024 | int }}
-{{- else if hasSuffix "Mi" $text }}{{ trimSuffix "Mi" $text | float64 | int }}
-{{- else }}0{{ end -}}
+{{- $text := include "yardmaster.text" . -}}
+{{- $units := dict "" 1 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 -}}
+{{- $unit := regexFind "[A-Za-z]*$" $text -}}
+{{- $number := trimSuffix $unit $text -}}
+{{- if and (hasKey $units $unit) (regexMatch "^[0-9]+([.][0-9]+)?$" $number) -}}
+{{- divf (mulf (float64 $number) (get $units $unit)) 1048576 | int -}}
+{{- else -}}0{{- end -}}
+{{- end }}
+
+{{/* A value as text. Helm reads every number of a file as a float, and would print a large one as 1e+07. */}}
+{{- define "yardmaster.text" -}}
+{{- if and (kindIs "float64" .) (eq . (floor .)) -}}{{ printf "%.0f" . }}
+{{- else -}}{{ toString . }}{{- end -}}
 {{- end }}
 
 {{/* The executors that are on, each with the defaults filled in: JSON of a map. */}}
 {{- define "yardmaster.executors" -}}
 {{- $all := dict -}}
 {{- $volumes := include "yardmaster.workspaces" . | fromJson -}}
-{{- range $name, $entry := .Values.executors -}}
+{{- range $name, $entry := omit (default dict .Values.executors) "colocate" -}}
 {{- $full := mergeOverwrite (deepCopy $.Values.executorDefaults) (deepCopy (default dict $entry)) -}}
 {{- if $full.enabled -}}
 {{- if not $full.kind }}{{ $_ := set $full "kind" $name }}{{ end -}}
@@ -138,7 +146,13 @@ metadata:
 {{- define "yardmaster.workspaces" -}}
 {{- $all := dict -}}
 {{- range $name, $entry := .Values.workspaces -}}
-{{- if not (kindIs "invalid" $entry) }}{{ $_ := set $all $name (mergeOverwrite (deepCopy $.Values.workspaceDefaults) (deepCopy $entry)) }}{{ end -}}
+{{- if not (kindIs "invalid" $entry) -}}
+{{- $full := mergeOverwrite (deepCopy $.Values.workspaceDefaults) (deepCopy $entry) -}}
+{{- if get (default dict $.Values.executors) "colocate" }}{{ $_ := set $full "colocate" true }}{{ end -}}
+{{- /* One pod needs no volume that many nodes can mount, and where it is asked for it there is none. */ -}}
+{{- if not $full.accessMode }}{{ $_ := set $full "accessMode" (ternary "ReadWriteOnce" "ReadWriteMany" $full.colocate) }}{{ end -}}
+{{- $_ := set $all $name $full -}}
+{{- end -}}
 {{- end -}}
 {{- toJson $all -}}
 {{- end }}

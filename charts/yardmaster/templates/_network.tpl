@@ -3,8 +3,10 @@
 - to:
     {{- toYaml .Values.networkPolicy.dnsTo | nindent 4 }}
   ports:
-    - { protocol: UDP, port: 53 }
-    - { protocol: TCP, port: 53 }
+    {{- range .Values.networkPolicy.dnsPorts }}
+    - { protocol: UDP, port: {{ int . }} }
+    - { protocol: TCP, port: {{ int . }} }
+    {{- end }}
 {{- end }}
 
 {{- define "yardmaster.toNats" -}}
@@ -46,7 +48,7 @@
     - podSelector:
         matchLabels:
           app.kubernetes.io/name: llama
-          app.kubernetes.io/instance: {{ .Release.Name }}
+          app.kubernetes.io/instance: {{ .Release.Name | quote }}
   ports:
     - { protocol: TCP, port: 8080 }
 {{- end }}
@@ -67,7 +69,7 @@
 - to:
     - ipBlock:
         cidr: 0.0.0.0/0
-        except: [10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 169.254.0.0/16, 100.64.0.0/10, 127.0.0.0/8]
+        except: [10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 169.254.0.0/16, 100.64.0.0/10, 127.0.0.0/8, 0.0.0.0/8, 192.0.0.0/24, 198.18.0.0/15, 240.0.0.0/4]
     - ipBlock:
         cidr: "::/0"
         except: ["fc00::/7", "fe80::/10", "::1/128"]

@@ -1,9 +1,12 @@
 {{- define "yardmaster.podSecurity" -}}
 securityContext:
   runAsNonRoot: true
-  runAsUser: {{ .Values.podDefaults.runAsUser }}
-  runAsGroup: {{ .Values.podDefaults.runAsUser }}
-  fsGroup: {{ .Values.podDefaults.runAsUser }}
+  {{- /* Without one the platform chooses it, as OpenShift does for each namespace. */}}
+  {{- with .Values.podDefaults.runAsUser }}
+  runAsUser: {{ int64 . }}
+  runAsGroup: {{ int64 . }}
+  fsGroup: {{ int64 . }}
+  {{- end }}
   fsGroupChangePolicy: OnRootMismatch
   seccompProfile:
     type: RuntimeDefault
@@ -26,11 +29,11 @@ enableServiceLinks: false
 {{- with .root.Values.global.imagePullSecrets }}
 imagePullSecrets:
   {{- range . }}
-  - name: {{ . }}
+  - name: {{ . | quote }}
   {{- end }}
 {{- end }}
 {{- with .root.Values.podDefaults.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- with (default .root.Values.podDefaults.nodeSelector .spec.nodeSelector) }}
 nodeSelector:
@@ -57,7 +60,7 @@ topologySpreadConstraints:
 
 {{/* Annotations of a pod: podDefaults, its own, checksums (a dict); empty ones are left out. */}}
 {{- define "yardmaster.podAnnotations" -}}
-{{- $all := mergeOverwrite (deepCopy .root.Values.podDefaults.annotations) (deepCopy (default dict .spec.podAnnotations)) (default dict .more) -}}
+{{- $all := mergeOverwrite (deepCopy (default dict .root.Values.podDefaults.annotations)) (deepCopy (default dict .spec.podAnnotations)) (default dict .more) -}}
 {{- with $all }}
 annotations:
   {{- toYaml . | nindent 2 }}
@@ -74,7 +77,7 @@ annotations:
   valueFrom:
     {{- toYaml $value | nindent 4 }}
   {{- else }}
-  value: {{ toString $value | quote }}
+  value: {{ include "yardmaster.text" $value | quote }}
   {{- end }}
 {{- end }}
 {{- end }}
@@ -98,7 +101,7 @@ annotations:
 {{- define "yardmaster.passwordVolume" -}}
 - name: {{ default (printf "%s-password" .server) .volume }}
   secret:
-    secretName: {{ .secret }}
+    secretName: {{ .secret | quote }}
     items:
       - key: {{ .server }}-{{ .login }}
         path: password
@@ -108,7 +111,7 @@ annotations:
 {{- with .Values.caBundleConfigMap }}
 - name: ca
   configMap:
-    name: {{ . }}
+    name: {{ . | quote }}
 {{- end }}
 {{- end }}
 {{- define "yardmaster.caMount" -}}

@@ -20,6 +20,7 @@ import {
 } from '@yardmaster/contracts';
 import { coalesceWrites } from './coalesce-writes.js';
 import { KeyValues } from './key-values.js';
+import { KvSweeper, SWEEP, type SweepOptions } from './kv-sweep.js';
 import { type KvSnapshot, KvWatch } from './kv-watch.js';
 import { type Log, stderrLog } from './log.js';
 import { decode, encode, encodeJson, HeaderBlock } from './payload.js';
@@ -304,9 +305,18 @@ export class Bus {
     return () => subscription.unsubscribe();
   }
 
-  /** Follows a bucket; resolves when everything in it has been read. What `decode` throws on is left out, with a log line. */
-  async watch<T>(bucket: BucketName, decodeValue: (value: Uint8Array, key: string) => T): Promise<KvSnapshot<T>> {
-    const watch = new KvWatch(this.nc, this.log, bucket, decodeValue);
+  /**
+   * Follows a bucket; resolves when everything in it has been read. What `decode` throws on is left out, with a log line.
+   * `sweep`, for the service that deletes keys of the bucket: remove from time to time what deleted keys leave in it.
+   */
+  async watch<T>(
+    bucket: BucketName,
+    decodeValue: (value: Uint8Array, key: string) => T,
+    { sweep }: { sweep?: boolean | SweepOptions } = {},
+  ): Promise<KvSnapshot<T>> {
+    const sweeper = sweep ? new KvSweeper(this.#store, this.log, bucket, sweep === true ? SWEEP : sweep) : undefined;
+    if (sweeper !== undefined) this.#keep(sweeper);
+    const watch = new KvWatch(this.nc, this.log, bucket, decodeValue, sweeper);
     this.#watches.add(watch);
     return watch.start();
   }

@@ -4,7 +4,7 @@ export { Bus, type BusOptions, type BusStatus, type RequestOptions } from './bus
 export { type Delivery, parseDelivery } from './delivery.js';
 export { failpoint, failpointArmed } from './failpoint.js';
 export { type KeyValues, type KvItem } from './key-values.js';
-export { type KvSnapshot } from './kv-watch.js';
+export { type KvListener, type KvSnapshot } from './kv-watch.js';
 export { type Log, stderrLog } from './log.js';
 export { Encoded } from './payload.js';
 export { type Answer, type ServeContext, type Served } from './rpc-server.js';

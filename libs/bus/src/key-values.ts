@@ -13,6 +13,14 @@ export interface KvItem {
   revision: number;
 }
 
+/** A key as it is, there or not. */
+export interface KvState {
+  /** Undefined when the key is not there. */
+  value: Uint8Array | undefined;
+  /** What `update` takes: that of the value, that of the mark of its deletion, or 0 when nothing was ever written. */
+  revision: number;
+}
+
 /** One bucket, read and written without an inventory of it: what a login needs is the bucket's own subjects. */
 export class KeyValues {
   readonly #store: Store;
@@ -27,6 +35,13 @@ export class KeyValues {
   async get(key: string): Promise<KvItem | undefined> {
     const last = await this.#last(key);
     return last === undefined || last.deleted ? undefined : { value: last.value, revision: last.revision };
+  }
+
+  /** For who reads, decides and writes with `update`. */
+  async state(key: string): Promise<KvState> {
+    const last = await this.#last(key);
+    if (last === undefined) return { value: undefined, revision: 0 };
+    return { value: last.deleted ? undefined : last.value, revision: last.revision };
   }
 
   /** Writes whatever was there; answers the new revision. */
@@ -47,7 +62,7 @@ export class KeyValues {
     }
   }
 
-  /** Writes a key whose revision is still the given one. Throws CONFLICT. */
+  /** Writes a key whose revision (see `state`) is still the given one. Throws CONFLICT. */
   async update(key: string, value: Uint8Array | string, revision: number): Promise<number> {
     return this.#write(key, value, expecting(revision));
   }

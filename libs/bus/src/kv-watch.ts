@@ -2,36 +2,67 @@ import { jetstream } from '@nats-io/jetstream';
 import { Kvm, type KvWatchEntry } from '@nats-io/kv';
 import type { NatsConnection, QueuedIterator } from '@nats-io/transport-node';
 import type { BucketName } from '@yardmaster/contracts';
+import type { KvSweeper } from './kv-sweep.js';
 import type { Log } from './log.js';
 
-/** A bucket as it is now; `current` is never changed, each change makes a new map. */
+/** Is told of changes; `changed` are the keys that were written, deleted or read anew. */
+export type KvListener<T> = (snapshot: KvSnapshot<T>, changed: ReadonlySet<string>) => void;
+
+/** A bucket as it is now. */
 export interface KvSnapshot<T> {
+  /**
+   * All of it; never changed once it was asked for, so the next change has to copy it. Whoever needs single keys takes
+   * `get`, which makes no copies.
+   */
   readonly current: ReadonlyMap<string, T>;
-  /** Revision of the last change that is in `current`. */
+  /** Revision of the last change that is in it. */
   readonly revision: number;
-  /** Called after every change, with the new map. Answers a function that ends it. */
-  onChange(listener: (current: ReadonlyMap<string, T>) => void): () => void;
+  get(key: string): T | undefined;
+  /** Called after changes; several at once when they come in a row. Answers a function that ends it. */
+  onChange(listener: KvListener<T>): () => void;
   stop(): void;
 }
 
+const QUIET_MS = 1_000;
+
 /** Follows a bucket; resolves when everything that is in it now has been read. */
 export class KvWatch<T> implements KvSnapshot<T> {
-  current: ReadonlyMap<string, T> = new Map();
   revision = 0;
+  #current = new Map<string, T>();
+  /** Has somebody a reference to `#current`, who may count on its never changing? */
+  #handedOut = false;
   readonly #nc: NatsConnection;
   readonly #log: Log;
   readonly #bucket: BucketName;
   readonly #decode: (value: Uint8Array, key: string) => T;
-  readonly #listeners = new Set<(current: ReadonlyMap<string, T>) => void>();
-  #next: Map<string, T> | undefined;
+  readonly #sweeper: KvSweeper | undefined;
+  readonly #listeners = new Set<KvListener<T>>();
+  /** Keys whose change has not been told yet. */
+  #changed = new Set<string>();
   #iterator: QueuedIterator<KvWatchEntry> | undefined;
   #stopped = false;
 
-  constructor(nc: NatsConnection, log: Log, bucket: BucketName, decode: (value: Uint8Array, key: string) => T) {
+  constructor(
+    nc: NatsConnection,
+    log: Log,
+    bucket: BucketName,
+    decode: (value: Uint8Array, key: string) => T,
+    sweeper?: KvSweeper,
+  ) {
     this.#nc = nc;
     this.#log = log;
     this.#bucket = bucket;
     this.#decode = decode;
+    this.#sweeper = sweeper;
+  }
+
+  get current(): ReadonlyMap<string, T> {
+    this.#handedOut = true;
+    return this.#current;
+  }
+
+  get(key: string): T | undefined {
+    return this.#current.get(key);
   }
 
   async start(): Promise<this> {
@@ -40,7 +71,7 @@ export class KvWatch<T> implements KvSnapshot<T> {
     return this;
   }
 
-  onChange(listener: (current: ReadonlyMap<string, T>) => void): () => void {
+  onChange(listener: KvListener<T>): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
@@ -88,29 +119,51 @@ export class KvWatch<T> implements KvSnapshot<T> {
 
   async #read(iterator: QueuedIterator<KvWatchEntry>, ready: () => void): Promise<void> {
     // A fresh reading begins with everything: what it does not mention is gone.
-    const seen = new Map<string, T>();
-    const { pending } = await firstInfo(iterator);
-    let initial = pending;
+    const fresh = new Map<string, T>();
+    let freshRevision = 0;
+    let initial = await pendingOf(iterator);
     const complete = () => {
-      this.#next = seen;
-      this.#publish();
+      initial = 0;
+      clearInterval(quiet);
+      for (const key of [...this.#current.keys(), ...fresh.keys()]) this.#changed.add(key);
+      this.#current = fresh;
+      this.#handedOut = false;
+      this.revision = Math.max(this.revision, freshRevision);
+      this.#tell();
       ready();
     };
-    if (initial === 0) complete();
-    for await (const entry of iterator) {
-      const target = initial > 0 ? seen : (this.#next ??= new Map(this.current));
-      this.#apply(target, entry);
-      if (initial > 0) {
-        if (--initial === 0 || entry.isUpdate) {
-          initial = 0;
-          complete();
+    // Marks of deleted keys may be removed after they were counted here; then fewer entries come than were announced.
+    const quiet = setInterval(() => {
+      const left = initial;
+      void pendingOf(iterator, false)
+        .then((pending) => {
+          if (pending === 0 && initial > 0 && initial === left && iterator.getPending() === 0) complete();
+        })
+        .catch(() => {});
+    }, QUIET_MS).unref();
+    try {
+      if (initial === 0) complete();
+      for await (const entry of iterator) {
+        if (initial > 0) {
+          this.#apply(fresh, entry);
+          freshRevision = Math.max(freshRevision, entry.revision);
+          if (--initial === 0 || entry.isUpdate) complete();
+          continue;
         }
-      } else if (iterator.getPending() === 0) this.#publish();
+        if (this.#handedOut) this.#current = new Map(this.#current);
+        this.#handedOut = false;
+        this.#apply(this.#current, entry);
+        this.revision = Math.max(this.revision, entry.revision);
+        this.#changed.add(entry.key);
+        if (iterator.getPending() === 0) this.#tell();
+      }
+    } finally {
+      clearInterval(quiet);
     }
   }
 
   #apply(map: Map<string, T>, entry: KvWatchEntry): void {
-    this.revision = Math.max(this.revision, entry.revision);
+    this.#sweeper?.see(entry.key, entry.revision, entry.operation === 'PUT' ? undefined : entry.created);
     if (entry.operation !== 'PUT') return void map.delete(entry.key);
     try {
       map.set(entry.key, this.#decode(entry.value, entry.key));
@@ -123,13 +176,12 @@ export class KvWatch<T> implements KvSnapshot<T> {
     }
   }
 
-  #publish(): void {
-    if (this.#next === undefined) return;
-    this.current = this.#next;
-    this.#next = undefined;
+  #tell(): void {
+    const changed = this.#changed;
+    this.#changed = new Set();
     for (const listener of this.#listeners) {
       try {
-        listener(this.current);
+        listener(this, changed);
       } catch (error) {
         this.#log.error({ bucket: this.#bucket, err: error }, 'a listener of a bucket failed');
       }
@@ -137,9 +189,12 @@ export class KvWatch<T> implements KvSnapshot<T> {
   }
 }
 
-/** The client keeps the watch's consumer in the iterator; its count says when the first reading is complete. */
-async function firstInfo(iterator: QueuedIterator<KvWatchEntry>): Promise<{ pending: number }> {
+/**
+ * How many entries are still to come, when the watch began or (`cached` false) now: that says when the first reading is
+ * complete. The client keeps the watch's consumer in the iterator.
+ */
+async function pendingOf(iterator: QueuedIterator<KvWatchEntry>, cached = true): Promise<number> {
   const consumer = (iterator as unknown as { _data?: { info(cached?: boolean): Promise<{ num_pending: number }> } })
     ._data;
-  return { pending: (await consumer?.info(true))?.num_pending ?? 0 };
+  return (await consumer?.info(cached))?.num_pending ?? 0;
 }

@@ -185,4 +185,81 @@ describe('buckets', () => {
     expect([...snapshot.current.keys()].filter((key) => key.startsWith('many.'))).toHaveLength(500);
     snapshot.stop();
   });
+
+  it('tell which keys have changed, and never change what was taken of them', async () => {
+    const kv = registry.kv(BUCKETS.tools);
+    await kv.put('told.1', 'one');
+    const snapshot = await dispatcher.watch(BUCKETS.tools, text);
+    const taken = snapshot.current;
+    const told: [string[], string | undefined, number][] = [];
+    snapshot.onChange(({ revision }, changed) => told.push([[...changed], snapshot.get([...changed][0]!), revision]));
+    const second = await kv.put('told.1', 'two');
+    await expect.poll(() => told).toEqual([[['told.1'], 'two', second]]);
+    const third = await kv.update('told.2', 'new', (await kv.state('told.2')).revision);
+    await expect.poll(() => told).toHaveLength(2);
+    expect(told[1]).toEqual([['told.2'], 'new', third]);
+    await kv.delete('told.1');
+    await expect.poll(() => told.at(-1)?.slice(0, 2)).toEqual([['told.1'], undefined]);
+    expect([taken.get('told.1'), taken.has('told.2')]).toEqual(['one', false]);
+    snapshot.stop();
+  });
+
+  it('lose the marks of deleted keys, but never the newest entry or a key that was written again', async () => {
+    const follower = await Bus.connect({ url: servers.natsUrl, ...servers.nats.login('registry'), log: quiet });
+    const kv = follower.kv(BUCKETS.tools);
+    const written = Array.from({ length: 20 }, (_, i) => `swept.${i}`);
+    await Promise.all(written.map((key) => kv.put(key, key)));
+    const snapshot = await follower.watch(BUCKETS.tools, text, { sweep: { olderThanMs: 100, everyMs: 20 } });
+    await Promise.all(written.map((key) => kv.delete(key)));
+    await kv.put('swept.0', 'again');
+    expect(await kv.state('swept.1')).toMatchObject({ value: undefined, revision: expect.any(Number) as number });
+    const { revision: last } = await kv.state('swept.19');
+    await expect.poll(() => snapshot.get('swept.0')).toBe('again');
+    await expect
+      .poll(async () => Promise.all(written.slice(1).map(async (key) => (await kv.state(key)).revision)))
+      .toEqual(written.slice(1).map(() => 0));
+    expect(snapshot.revision).toBeGreaterThan(last);
+    expect(text((await kv.get('swept.0'))!.value)).toBe('again');
+    // The mark of the last deletion is the newest entry until something else is written.
+    await kv.delete('swept.0');
+    const { revision: newest } = await kv.state('swept.0');
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    expect((await kv.state('swept.0')).revision).toBe(newest);
+    await kv.put('swept.other', 'x');
+    await expect.poll(async () => (await kv.state('swept.0')).revision).toBe(0);
+    expect(await kv.update('swept.0', 'new', 0)).toBeGreaterThan(newest);
+    await follower.close();
+  });
+
+  it('stay when they are young', async () => {
+    const follower = await Bus.connect({ url: servers.natsUrl, ...servers.nats.login('registry'), log: quiet });
+    await follower.watch(BUCKETS.tools, text, { sweep: { olderThanMs: 60_000, everyMs: 10 } });
+    const kv = follower.kv(BUCKETS.tools);
+    await kv.put('young.1', 'x');
+    await kv.delete('young.1');
+    await kv.put('young.2', 'x');
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    expect((await kv.state('young.1')).revision).toBeGreaterThan(0);
+    await follower.close();
+  });
+
+  it('a watch resolves when marks are removed while it reads', async () => {
+    const kv = registry.kv(BUCKETS.tools);
+    await kv.put('whole.1', 'x');
+    for (let round = 0; round < 5; round++) {
+      const keys = Array.from({ length: 1_000 }, (_, i) => `gone.${i}`);
+      await Promise.all(keys.map((key) => kv.delete(key)));
+      const marks = await Promise.all(keys.map(async (key) => (await kv.state(key)).revision));
+      await kv.put('whole.2', String(round));
+      const watching = dispatcher.watch(BUCKETS.tools, text);
+      await new Promise((resolve) => setTimeout(resolve, round * 4));
+      const removed = await Promise.all(marks.map((mark) => registry.deleteMessage('KV_ym_tools', mark)));
+      expect(removed.every(Boolean)).toBe(true);
+      const snapshot = await watching;
+      expect([snapshot.get('whole.1'), snapshot.get('whole.2')]).toEqual(['x', String(round)]);
+      await kv.put('whole.2', 'after');
+      await expect.poll(() => snapshot.get('whole.2')).toBe('after');
+      snapshot.stop();
+    }
+  });
 });

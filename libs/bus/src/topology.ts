@@ -135,7 +135,10 @@ function streamConfig(spec: StreamSpec, replicas: number): Partial<StreamConfig>
   };
 }
 
-/** A bucket as every NATS client makes it, so that `nats kv` and others read it. */
+/**
+ * A bucket as every NATS client makes it, so that `nats kv` and others read it, but for `deny_delete`: the marks of
+ * deleted keys are removed one by one. A bucket that has it keeps it, and them; the server does not take it back.
+ */
 function bucketConfig(bucket: string, replicas: number): Partial<StreamConfig> & { name: string } {
   return {
     name: `KV_${bucket}`,
@@ -147,7 +150,6 @@ function bucketConfig(bucket: string, replicas: number): Partial<StreamConfig> &
     discard: 'new',
     allow_direct: true,
     allow_rollup_hdrs: true,
-    deny_delete: true,
   };
 }
 

@@ -29,6 +29,8 @@ const kvRead = (bucket: string) => [
   `$JS.ACK.KV_${bucket}.>`,
 ];
 const kvWrite = (bucket: string) => [...kvRead(bucket), `$KV.${bucket}.>`];
+/** For the service that deletes keys: it removes the marks that these leave. */
+const kvSweep = (bucket: string) => `$JS.API.STREAM.MSG.DELETE.KV_${bucket}`;
 const readStream = (stream: string) => [
   `$JS.API.STREAM.INFO.${stream}`,
   `$JS.API.STREAM.MSG.GET.${stream}`,
@@ -83,6 +85,7 @@ export function serviceUsers(kinds: readonly string[]): NatsUser[] {
         ...janitorOf(STREAMS.runs.name),
         ...toolStreams.flatMap((stream) => [`$JS.API.STREAM.INFO.${stream}`, `$JS.API.CONSUMER.INFO.${stream}.*`]),
         ...kvWrite(BUCKETS.tenants),
+        kvSweep(BUCKETS.tenants),
         ...[BUCKETS.tools, BUCKETS.providers, BUCKETS.fleet, BUCKETS.grants].flatMap(kvRead),
       ],
       ['ym.evt.>', 'ym.delta.>', 'ym.rpc.api.>'],
@@ -138,6 +141,7 @@ export function serviceUsers(kinds: readonly string[]): NatsUser[] {
         ...workOn(toolStream(MCP_KIND)),
         ...readStream(STREAMS.claims.name),
         ...kvWrite(BUCKETS.tools),
+        kvSweep(BUCKETS.tools),
         ...kvWrite(BUCKETS.grants),
         ...kvRead(BUCKETS.tenants),
         ...answers('api', 'dispatcher', 'router'),
@@ -156,8 +160,9 @@ export function serviceUsers(kinds: readonly string[]): NatsUser[] {
       ],
       ['ym.rpc.fleet.>'],
     ),
-    // Creates streams, consumers and buckets at installation and upgrade; no service runs with it.
-    user('setup', ['$JS.API.>', '$KV.>', 'ym.>'], ['ym.>', '$JS.EVENT.>']),
+    // Creates streams, consumers and buckets at installation and upgrade, and takes backups: the pieces of a stream that
+    // leave the server are acknowledged, and those that come back are sent, under $JS.SNAPSHOT. No service runs with it.
+    user('setup', ['$JS.API.>', '$JS.SNAPSHOT.>', '$KV.>', 'ym.>'], ['ym.>', '$JS.EVENT.>']),
   ];
 }
 
@@ -310,6 +315,6 @@ export function redisUsers(): RedisUser[] {
         ...FUNCTIONS,
       ],
     },
-    { user: 'bootstrap', rules: [...CONNECTION, '+function', '+acl|whoami'] },
+    { user: 'bootstrap', rules: [...CONNECTION, '+function', '+acl|whoami', '+bgsave', '+lastsave'] },
   ];
 }

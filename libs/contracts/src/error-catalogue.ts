@@ -354,7 +354,7 @@ export const ERROR_CATALOGUE: Readonly<Record<string, ErrorEntry>> = {
     class: 'UNAVAILABLE',
     means: 'An MCP server over stdio is not started, because no sandbox can be made for it here.',
     remedy:
-      'Install bubblewrap 0.8 or newer and allow user namespaces. YM_REGISTRY_MCP_SANDBOX=off runs such servers with the rights of the registry.',
+      'Run it elsewhere with streamable HTTP and give its url; or install bubblewrap 0.8 or newer and allow user namespaces. YM_REGISTRY_MCP_SANDBOX=off runs such servers with the rights of the registry.',
   },
   'YM-MCP-UNREACHABLE': {
     class: 'UNAVAILABLE',

@@ -106,6 +106,12 @@ test('bootstrap loads functions and touches no key', async () => {
   expect(await answer(as('bootstrap'), 'FCALL probe_write 0 ym:h:x')).toMatch(/^NOPERM/);
 });
 
+test('bootstrap can have a snapshot written, and learns when it is there', async () => {
+  const before = await as('bootstrap').lastsave();
+  expect(await as('bootstrap').call('BGSAVE', 'SCHEDULE')).toMatch(/Background saving/);
+  expect(before).toBeGreaterThan(0);
+});
+
 test('nobody gets in without a login', async () => {
   const stranger = new Redis(server.url, { enableReadyCheck: false });
   stranger.on('error', () => {});

@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -219,6 +220,46 @@ test('an executor kind is added to a running server without breaking connections
     .toBeGreaterThanOrEqual(2);
   expect([api, shell, files].map((nc) => nc.isClosed())).toEqual([false, false, false]);
   await Promise.all([api.close(), shell.close(), files.close()]);
+});
+
+test('the setup login takes a stream out and brings it back, as `nats account backup` and `restore` do', async () => {
+  const server = keep(await startNats({ accounts: natsTable(['shell']) }));
+  const nc = await connectNats({ servers: server.url, ...server.login('setup'), inboxPrefix: '_INBOX_setup' });
+  const problems: unknown[] = [];
+  void (async () => {
+    for await (const status of nc.status()) if (status.type === 'error') problems.push(status.error);
+  })();
+  const ask = async (subject: string, body: object | Uint8Array): Promise<Record<string, any>> => {
+    const bytes = body instanceof Uint8Array ? body : JSON.stringify(body);
+    return (await nc.request(subject, bytes, { timeout: 5000 })).json();
+  };
+  const jsm = await jetstreamManager(nc);
+  const config = { name: 'YM_EVT', subjects: ['ym.evt.>'] };
+  await jsm.streams.add(config);
+  // More than the server sends before it wants to hear that pieces arrive.
+  for (let i = 0; i < 40; i++) nc.publish(`ym.evt.t.${i}`, randomBytes(500_000));
+  await nc.flush();
+  const { state } = await jsm.streams.info('YM_EVT');
+  const deliver = '_INBOX_setup.pieces';
+  const pieces: Uint8Array[] = [];
+  const arriving = nc.subscribe(deliver);
+  const { error: refused } = await ask('$JS.API.STREAM.SNAPSHOT.YM_EVT', {
+    deliver_subject: deliver,
+    chunk_size: 100_000,
+  });
+  expect(refused).toBeUndefined();
+  for await (const piece of arriving) {
+    if (piece.data.length === 0) break;
+    pieces.push(piece.data);
+    piece.respond();
+  }
+  await jsm.streams.delete('YM_EVT');
+  const restore = await ask('$JS.API.STREAM.RESTORE.YM_EVT', { config, state });
+  for (const piece of pieces) await ask(restore['deliver_subject'] as string, piece).catch(() => undefined);
+  await ask(restore['deliver_subject'] as string, new Uint8Array());
+  expect((await jsm.streams.info('YM_EVT')).state.messages).toBe(40);
+  expect(problems).toEqual([]);
+  await nc.close();
 });
 
 test('a table that the server refuses is an error, and the server goes on with the old one', async () => {

@@ -1,5 +1,6 @@
 export * from './config.js';
 export * from './health.js';
+export * from './heap-bounds.js';
 export * from './logging.js';
 export * from './platform-config.js';
 export * from './platform-config.provider.js';

@@ -271,7 +271,7 @@ it('of two writers of one version one is told that it lost', async () => {
 it('a change is seen by whoever watches the bucket', async () => {
   const snapshot = await watcher.watch(BUCKETS.tools, (bytes) => fromBinary(ToolSchema, bytes));
   const seen = new Promise<string>((resolve) =>
-    snapshot.onChange((current) => {
+    snapshot.onChange(({ current }) => {
       const one = current.get('acme.crm_watched');
       if (one !== undefined) resolve(one.hash);
     }),

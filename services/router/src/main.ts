@@ -1,6 +1,5 @@
-import { startService } from '@yardmaster/service-kit';
+import { boundNewSpace, boundOldSpaceGrowth, startService } from '@yardmaster/service-kit';
 import { RouterConfig } from './config.js';
-import { boundNewSpace, boundOldSpaceGrowth } from './heap-bounds.js';
 import { RouterModule } from './router.module.js';
 
 boundNewSpace(16 * 1024 * 1024);

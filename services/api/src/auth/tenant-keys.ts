@@ -33,11 +33,15 @@ export class TenantKeys implements OnModuleDestroy {
   /** Resolves when all keys have been read once. */
   start(): Promise<void> {
     return (this.starting ??= this.bus
-      .watch(BUCKETS.tenants, (value, name) => {
-        // The bucket holds more of a tenant than its keys.
-        if (name.split('.')[1] !== 'key') return undefined;
-        return JSON.parse(new TextDecoder().decode(value)) as ApiKeyEntry;
-      })
+      .watch(
+        BUCKETS.tenants,
+        (value, name) => {
+          // The bucket holds more of a tenant than its keys.
+          if (name.split('.')[1] !== 'key') return undefined;
+          return JSON.parse(new TextDecoder().decode(value)) as ApiKeyEntry;
+        },
+        { sweep: true },
+      )
       .then((snapshot) => {
         this.snapshot = snapshot;
       })
@@ -54,7 +58,7 @@ export class TenantKeys implements OnModuleDestroy {
   /** The caller of an Authorization header. Throws the same 401 whatever is wrong with it. */
   authenticate(header: string | undefined, now = Date.now()): Caller {
     const parts = header?.startsWith('Bearer ') ? parseApiKey(header.slice(7).trim()) : undefined;
-    const entry = parts && this.snapshot?.current.get(apiKeyEntryName(parts.tenant, parts.id));
+    const entry = parts && this.snapshot?.get(apiKeyEntryName(parts.tenant, parts.id));
     // Hash and compare in every case: how long a refusal takes says nothing about which part was wrong.
     const given = createHash('sha256')
       .update(parts?.secret ?? '')
@@ -67,7 +71,7 @@ export class TenantKeys implements OnModuleDestroy {
 
   /** Is the key of this caller still there, and not expired? */
   isLive(caller: Caller, now = Date.now()): boolean {
-    const entry = this.snapshot?.current.get(apiKeyEntryName(caller.tenant, caller.keyId));
+    const entry = this.snapshot?.get(apiKeyEntryName(caller.tenant, caller.keyId));
     return entry !== undefined && (entry.expires_ms === undefined || entry.expires_ms > now);
   }
 

@@ -29,7 +29,7 @@ export class TenantQuotas implements OnModuleDestroy {
   }
 
   of(tenant: TenantId): TenantQuota {
-    return this.snapshot?.current.get(tenantQuotaName(tenant)) ?? {};
+    return this.snapshot?.get(tenantQuotaName(tenant)) ?? {};
   }
 
   async put(tenant: TenantId, quota: TenantQuota): Promise<void> {

@@ -21,15 +21,15 @@ export class Grants implements OnApplicationBootstrap {
       BUCKETS.grants,
       (bytes) => JSON.parse(new TextDecoder().decode(bytes)) as ApprovalGrant,
     );
-    const sort = (current: ReadonlyMap<string, ApprovalGrant>) => {
+    const sort = (snapshot: KvSnapshot<ApprovalGrant>) => {
       const byTenant = new Map<string, ApprovalGrant[]>();
-      for (const [key, grant] of current) {
+      for (const [key, grant] of snapshot.current) {
         const tenant = key.slice(0, key.indexOf('.'));
         byTenant.set(tenant, [...(byTenant.get(tenant) ?? []), grant]);
       }
       this.byTenant = byTenant;
     };
-    sort(this.snapshot.current);
+    sort(this.snapshot);
     this.snapshot.onChange(sort);
   }
 

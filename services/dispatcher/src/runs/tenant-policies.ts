@@ -48,7 +48,7 @@ export class TenantPolicies implements OnApplicationBootstrap {
     const own =
       this.snapshot === undefined
         ? 'unreadable'
-        : (this.snapshot.current.get(tenantApprovalsName(tenant)) ?? NO_TENANT_APPROVALS);
+        : (this.snapshot.get(tenantApprovalsName(tenant)) ?? NO_TENANT_APPROVALS);
     if (own === 'unreadable') return { policy: undefined, denied: [], canAsk: false };
     const configured = this.platform.current.approvals;
     const byCategory: Partial<Record<ToolCategory, ApprovalLevel>> = {};

@@ -28,8 +28,7 @@ export class ToolSnapshot implements OnApplicationBootstrap {
 
   /** The tool that `tenant` sees under `name`, or under an alias of that name. */
   find(tenant: TenantId, name: string): Tool | undefined {
-    const tools = this.snapshot?.current;
-    const tool = tools?.get(`${tenant}.${name}`) ?? tools?.get(`${SHARED}.${name}`);
+    const tool = this.snapshot?.get(`${tenant}.${name}`) ?? this.snapshot?.get(`${SHARED}.${name}`);
     if (tool !== undefined) return tool.state === 'retired' ? undefined : tool;
     for (const candidate of this.all(tenant).values()) if (candidate.aliases.includes(name)) return candidate;
     return undefined;

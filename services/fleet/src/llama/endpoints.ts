@@ -21,13 +21,23 @@ export const PROVIDER_LABEL = 'yardmaster.dev/provider';
 const SERVICE_LABEL = 'kubernetes.io/service-name';
 const PROVIDER_NAME = /^[a-z0-9][a-z0-9_-]{0,39}$/;
 
+/** How Services are named as providers. */
+export interface ProviderNames {
+  /** The configured provider that a Service is. */
+  of(namespace: string, service: string): string | undefined;
+  /** Is this the name of a provider of another kind? Its keys are for its own address, and no Service may take it over. */
+  isForeign(provider: string): boolean;
+}
+
 /**
- * The pods in a set of EndpointSlices, each once: during a move an address is in two slices, and two Services may select
- * the same pods. Whatever one of them says against an address counts. Pure.
+ * The pods in a set of EndpointSlices, each once: during a move an address is in two slices, two Services may select
+ * the same pods, and a pod with two addresses (IPv4 and IPv6) is in a slice of each family. Whatever one of them says
+ * against a pod counts. `onProblem` is told of Services that are left out. Pure.
  */
 export function endpointsOf(
   slices: Iterable<V1EndpointSlice>,
-  providerOf: (namespace: string, service: string) => string | undefined,
+  names: ProviderNames,
+  onProblem: (problem: string) => void = () => undefined,
 ): LlamaEndpoint[] {
   const found = new Map<string, LlamaEndpoint>();
   for (const slice of slices) {
@@ -37,8 +47,14 @@ export function endpointsOf(
     const port = portOf(slice);
     if (port === undefined) continue;
     const said = slice.metadata?.labels?.[PROVIDER_LABEL];
-    const named = said !== undefined && PROVIDER_NAME.test(said) ? said : providerOf(namespace, service);
+    const named = said !== undefined && PROVIDER_NAME.test(said) ? said : names.of(namespace, service);
     const provider = named ?? tidy(service);
+    if (names.isForeign(provider)) {
+      onProblem(
+        `Service ${namespace}/${service} would be the provider "${provider}", which is configured with another kind: it is left out; name it with the label ${PROVIDER_LABEL}`,
+      );
+      continue;
+    }
     for (const { addresses, conditions = {}, targetRef, nodeName } of slice.endpoints ?? []) {
       // The addresses of one endpoint are the same pod: the first will do.
       const [ip] = addresses;
@@ -60,17 +76,27 @@ export function endpointsOf(
       else {
         // Of two Services the one that a provider is named after gives the name, else the one that comes first.
         const better = named !== undefined || (other.provider === tidy(other.service) && service < other.service);
-        const kept = better ? one : other;
-        found.set(address, {
-          ...kept,
-          ready: one.ready && other.ready,
-          terminating: one.terminating || other.terminating,
-        });
+        found.set(address, better ? against(one, other) : against(other, one));
       }
     }
   }
-  return [...found.values()].sort((a, b) => (a.address < b.address ? -1 : 1));
+  // IPv4 before IPv6, and always the same one first: a pod whose address changes is taken for another server.
+  const sorted = [...found.values()].sort((a, b) => (a.address < b.address ? -1 : 1));
+  const pods = new Map<string, LlamaEndpoint>();
+  for (const one of sorted) {
+    const key = `${one.provider}/${one.namespace}/${one.pod}`;
+    const first = pods.get(key);
+    pods.set(key, first === undefined ? one : against(first, one));
+  }
+  return [...pods.values()];
 }
+
+/** The first, with what the second says against it. */
+const against = (first: LlamaEndpoint, { ready, terminating }: LlamaEndpoint): LlamaEndpoint => ({
+  ...first,
+  ready: first.ready && ready,
+  terminating: first.terminating || terminating,
+});
 
 /** The port named `http`, or the only one. */
 function portOf({ ports }: V1EndpointSlice): number | undefined {
@@ -81,19 +107,26 @@ function portOf({ ports }: V1EndpointSlice): number | undefined {
 /** A Service's name as the name of a provider. */
 const tidy = (service: string): string => service.replace(/[^a-z0-9_-]/g, '-').slice(0, 40) || 'llama';
 
+/** The kinds that llm-wire knows a llama.cpp server by. */
+const isLlama = (kind: string): boolean => /^llama([._-]?cpp|-server)/i.test(kind);
+
 /** Which configured provider a Service is: the one whose `base_url` has its name as the host. */
 export function providersByService(
   providers: Readonly<Record<string, { kind: string; base_url?: string }>>,
   ownNamespace: string,
-): (namespace: string, service: string) => string | undefined {
+): ProviderNames {
   const hosts = new Map<string, string>();
   for (const [name, { kind, base_url: url }] of Object.entries(providers)) {
-    if (!/^llama[._-]?cpp/.test(kind) || url === undefined || !URL.canParse(url)) continue;
+    if (!isLlama(kind) || url === undefined || !URL.canParse(url)) continue;
     hosts.set(new URL(url).hostname.toLowerCase().replace(/\.$/, ''), name);
   }
-  return (namespace, service) => {
-    const full = `${service}.${namespace}`;
-    const names = [full, `${full}.svc`, `${full}.svc.cluster.local`, ...(namespace === ownNamespace ? [service] : [])];
-    return names.map((name) => hosts.get(name)).find((name) => name !== undefined);
+  return {
+    of(namespace, service) {
+      const full = `${service}.${namespace}`;
+      const own = namespace === ownNamespace ? [service] : [];
+      const names = [full, `${full}.svc`, `${full}.svc.cluster.local`, ...own];
+      return names.map((name) => hosts.get(name)).find((name) => name !== undefined);
+    },
+    isForeign: (provider) => Object.hasOwn(providers, provider) && !isLlama(providers[provider]!.kind),
   };
 }

@@ -43,6 +43,7 @@ export class LlamaPods {
   private readonly checks = new Map<string, number>();
   private readonly complained = new Set<string>();
   private stop: AbortSignal = AbortSignal.abort();
+  private startedAt = 0;
   private writing: Promise<void> | undefined;
   private writeAgain = false;
   /** What is in the store; ahead of the watch on it, which takes a moment. */
@@ -57,6 +58,7 @@ export class LlamaPods {
     this.checks.clear();
     this.watches.clear();
     this.stop = signal;
+    this.startedAt = timing.now();
     for (const [namespace, source] of sources) {
       const problem = (text: string) => log.warn({ namespace }, `llama.cpp servers cannot be followed: ${text}`);
       this.watches.set(namespace, new SupervisedWatch(source, timing, settings, () => this.learn(), problem));
@@ -76,12 +78,14 @@ export class LlamaPods {
     return [...this.pods.values()];
   }
 
-  get reports(): { namespace: string; report: WatchReport; ageMs: number | undefined }[] {
+  /** `ageMs`: of the last complete list, if there is one; `unheardMs`: since then, or since this replica leads. */
+  get reports(): { namespace: string; report: WatchReport; ageMs: number | undefined; unheardMs: number }[] {
     const now = this.options.timing.now();
     return [...this.watches].map(([namespace, { report }]) => ({
       namespace,
       report,
       ageMs: report.listedAt === undefined ? undefined : now - report.listedAt,
+      unheardMs: now - (report.listedAt ?? this.startedAt),
     }));
   }
 
@@ -90,7 +94,8 @@ export class LlamaPods {
     if (this.stop.aborted) return;
     const { config, ownNamespace } = this.options;
     const slices = [...this.watches.values()].flatMap((watch) => [...watch.current.values()]);
-    const found = endpointsOf(slices, providersByService(config().providers, ownNamespace));
+    const names = providersByService(config().providers, ownNamespace);
+    const found = endpointsOf(slices, names, (problem) => this.complain(problem));
     const keys = new Set<string>();
     for (const endpoint of found) {
       const key = providerKey(endpoint);
@@ -153,7 +158,8 @@ export class LlamaPods {
         if (this.stop.aborted || this.pods.get(key)?.endpoint.address !== address) return;
         if (check.health === 'ok') {
           this.checks.set(key, done + 1);
-          if (check.propsProblem !== undefined) this.complain(`${pod.endpoint.pod}: ${check.propsProblem}`);
+          if (check.propsProblem !== undefined)
+            this.complain(`what a llama.cpp server can do is not known: ${pod.endpoint.pod}: ${check.propsProblem}`);
         }
         this.change(key, { check });
         this.write();
@@ -171,7 +177,7 @@ export class LlamaPods {
     // Names of pods come and go for ever.
     if (this.complained.size > 1000) this.complained.clear();
     this.complained.add(text);
-    this.options.log.warn(`what a llama.cpp server can do is not known: ${text}`);
+    this.options.log.warn(text);
   }
 
   /** Brings the store to what is known. One at a time; asked again meanwhile, it goes once more. */
@@ -185,6 +191,16 @@ export class LlamaPods {
     })().finally(() => (this.writing = undefined));
   }
 
+  /**
+   * Of what is not found: once its namespace has been read, or is not looked at any more. A namespace that cannot be read
+   * keeps its own entries and no others. What somebody else wrote is not ours to take.
+   */
+  private isGone({ found }: Partial<FoundProvider>): boolean {
+    if (found === undefined) return false;
+    const watch = this.watches.get(found.namespace);
+    return watch === undefined || watch.report.lists > 0;
+  }
+
   private async writeOnce(): Promise<void> {
     const { store, mayWrite, log } = this.options;
     const wanted = new Map([...this.pods].map(([key, pod]) => [key, JSON.stringify(foundProvider(pod, Date.now()))]));
@@ -195,14 +211,12 @@ export class LlamaPods {
         await store.put(key, text);
         this.written.set(key, text);
       }
-      // What is not found is gone, once everything has been read; entries of others than the fleet are not ours to take.
-      if (![...this.watches.values()].every(({ report }) => report.lists > 0)) return;
-      for (const [key, text] of this.written)
-        if (!wanted.has(key) && (JSON.parse(text) as Partial<FoundProvider>).found !== undefined) {
-          if (!mayWrite()) return;
-          await store.delete(key);
-          this.written.delete(key);
-        }
+      for (const [key, text] of this.written) {
+        if (wanted.has(key) || !this.isGone(JSON.parse(text) as Partial<FoundProvider>)) continue;
+        if (!mayWrite()) return;
+        await store.delete(key);
+        this.written.delete(key);
+      }
     } catch (error) {
       log.warn({ err: error }, 'what is known of llama.cpp servers could not be written; it is tried again');
     }

@@ -22,7 +22,7 @@ const at = (ip: string, conditions = {}, pod = `pod-${ip.at(-1)}`) => ({
   conditions,
   targetRef: { kind: 'Pod', name: pod },
 });
-const noConfig = () => undefined;
+const noConfig = { of: () => undefined, isForeign: () => false };
 
 describe('EndpointSlices', () => {
   it('what is not said counts as ready; what ends is said to end', () => {
@@ -54,8 +54,42 @@ describe('EndpointSlices', () => {
     }
   });
 
+  it('a pod with an address of each family is one pod, the same one whatever the order', () => {
+    const two = [
+      slice('llama', [at('fd00::1', { ready: true }, 'pod-1'), at('fd00::2', { ready: true }, 'pod-2')], {
+        addressType: 'IPv6',
+      }),
+      slice('llama', [at('10.0.0.1', { ready: true }), at('10.0.0.2', { ready: false })]),
+    ];
+    for (const slices of [two, [...two].reverse()])
+      expect(endpointsOf(slices, noConfig)).toMatchObject([
+        { pod: 'pod-1', address: '10.0.0.1:8080', ready: true },
+        { pod: 'pod-2', address: '10.0.0.2:8080', ready: false },
+      ]);
+  });
+
+  it("no Service becomes a provider of another kind, by its name or a label: it would get that provider's keys", () => {
+    const names = providersByService({ claude: { kind: 'anthropic' }, local: { kind: 'llama-server' } }, 'yard');
+    const problems: string[] = [];
+    const found = endpointsOf(
+      [
+        slice('claude', [at('10.0.0.1')]),
+        slice('mine', [at('10.0.0.2')], {}, { 'yardmaster.dev/provider': 'claude' }),
+        slice('other', [at('10.0.0.3')], {}, { 'yardmaster.dev/provider': 'local' }),
+        slice('constructor', [at('10.0.0.4')]),
+      ],
+      names,
+      (problem) => problems.push(problem),
+    );
+    expect(found.map(({ provider }) => provider)).toEqual(['local', 'constructor']);
+    expect(problems).toEqual([
+      expect.stringContaining('Service yard/claude would be the provider "claude"'),
+      expect.stringContaining('Service yard/mine would be the provider "claude"'),
+    ]);
+  });
+
   it('of two Services with the same pods the one that the configuration names counts, in whatever order', () => {
-    const named = (_: string, service: string) => (service === 'z-main' ? 'local' : undefined);
+    const named = { ...noConfig, of: (_: string, service: string) => (service === 'z-main' ? 'local' : undefined) };
     const two = [slice('a-pods', [at('10.0.0.1')]), slice('z-main', [at('10.0.0.1')])];
     for (const slices of [two, [...two].reverse()])
       expect(endpointsOf(slices, named)).toMatchObject([{ provider: 'local' }]);
@@ -83,7 +117,13 @@ describe('EndpointSlices', () => {
       },
       'yard',
     );
-    expect([of('yard', 'ym-llama'), of('gpu', 'ym-llama'), of('elsewhere', 'ym-llama'), of('yard', 'other')]).toEqual([
+    const services = [
+      ['yard', 'ym-llama'],
+      ['gpu', 'ym-llama'],
+      ['elsewhere', 'ym-llama'],
+      ['yard', 'other'],
+    ] as const;
+    expect(services.map(([namespace, service]) => of.of(namespace, service))).toEqual([
       'near',
       'far',
       undefined,
@@ -118,6 +158,16 @@ describe('/props', () => {
     expect(readProps({ model_alias: '/m/q.gguf', model_path: '/m/q.gguf' })).toEqual({});
     for (const nonsense of [null, [], 'x', 7, { total_slots: -1, default_generation_settings: { n_ctx: '8' } }])
       expect(readProps(nonsense)).toEqual({});
+  });
+  it('what cannot be written down is nothing: numbers beyond 32 bits, half a surrogate, line breaks', () => {
+    for (const model_alias of ['a\ud800', 'a\nb', 'a\u0085b', 'x'.repeat(201)])
+      expect(readProps({ model_alias, total_slots: 2 ** 32, default_generation_settings: { n_ctx: 1e15 } })).toEqual(
+        {},
+      );
+    expect(readProps({ model_alias: '큰-모델', total_slots: 2 ** 31 - 1 })).toEqual({
+      model: '큰-모델',
+      slots: 2 ** 31 - 1,
+    });
   });
 });
 

@@ -46,7 +46,12 @@ export class PodCheck {
     try {
       const headers = key === undefined ? {} : { authorization: `Bearer ${key}` };
       const props = await this.get(address, '/props', headers, stop);
-      if (props.status === 200) return { health: 'ok', capabilities: readProps(JSON.parse(props.text)) };
+      if (props.status === 200) {
+        const said = parsed(props.text);
+        // Its words are not repeated: they are the pod's.
+        if (said === undefined) return { health: 'ok', propsProblem: '/props answers something that is no JSON' };
+        return { health: 'ok', capabilities: readProps(said) };
+      }
       const hint = props.status === 401 ? ' (its API key: key_file or key_env of the provider in YM_CONFIG)' : '';
       return { health: 'ok', propsProblem: `/props answers ${props.status}${hint}` };
     } catch (error) {
@@ -62,6 +67,14 @@ export class PodCheck {
     const signal = AbortSignal.any([stop, AbortSignal.timeout(this.timeoutMs)]);
     const response = await this.agent.request({ origin: `http://${address}`, path, method: 'GET', headers, signal });
     return { status: response.statusCode, text: await response.body.text() };
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
   }
 }
 

@@ -11,10 +11,12 @@ export interface Capabilities {
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
+/** No server has more of anything; what a pod says goes into records whose numbers have 32 bits. */
+const MOST = 2 ** 31 - 1;
 const count = (value: unknown): number | undefined =>
-  typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : undefined;
+  typeof value === 'number' && Number.isInteger(value) && value > 0 && value <= MOST ? value : undefined;
 
-/** Reads `/props`. Servers differ by years: nothing in it is taken for granted. */
+/** Reads `/props`. Servers differ by years, and what a pod answers is data: nothing in it is taken for granted. */
 export function readProps(props: unknown): Capabilities {
   if (!isObject(props)) return {};
   const settings = isObject(props['default_generation_settings']) ? props['default_generation_settings'] : {};
@@ -42,6 +44,8 @@ function toolsOf({ chat_template_caps: caps }: Record<string, unknown>): boolean
 
 function aliasOf({ model_alias: alias, model_path: path }: Record<string, unknown>): string | undefined {
   if (typeof alias !== 'string' || alias === '' || alias.length > 200) return undefined;
+  // Half a surrogate cannot be stored, and a line break would forge a line wherever the name is shown.
+  if (/[\p{Cc}\p{Cs}]/u.test(alias)) return undefined;
   // Without an alias servers answer with the file, which nobody asks for by that name.
   return alias === path || /[/\\]|\.gguf$/i.test(alias) ? undefined : alias;
 }

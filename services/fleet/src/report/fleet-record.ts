@@ -20,7 +20,7 @@ export class FleetRecord {
 
   /** Empty when nobody ever led. */
   get current(): FleetViewResponse {
-    return this.snapshot.current.get(KEY) ?? create(FleetViewResponseSchema);
+    return this.snapshot.get(KEY) ?? create(FleetViewResponseSchema);
   }
 
   async write(view: MessageInitShape<typeof FleetViewResponseSchema>): Promise<void> {

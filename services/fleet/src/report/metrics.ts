@@ -7,7 +7,7 @@ import type { DecisionReport, ExecutorReport } from '../scaling/scaling.js';
 export interface Seen {
   leads(): boolean;
   pods(): readonly PodState[];
-  watches(): readonly { namespace: string; report: WatchReport; ageMs: number | undefined }[];
+  watches(): readonly { namespace: string; report: WatchReport; unheardMs: number }[];
   executors(): Iterable<ExecutorReport>;
 }
 
@@ -32,8 +32,9 @@ export function fleetMetrics(
   gauge('llama_pods', 'llama.cpp servers by provider and state.', ['provider', 'state'], (self) => {
     for (const { endpoint, phase } of seen.pods()) self.inc({ provider: endpoint.provider, state: phase });
   });
-  gauge('list_age_seconds', 'Age of the last complete list of EndpointSlices.', ['namespace'], (self) => {
-    for (const { namespace, ageMs } of seen.watches()) if (ageMs !== undefined) self.set({ namespace }, ageMs / 1000);
+  const age = 'Age of the last complete list of EndpointSlices; without one, of the leading.';
+  gauge('list_age_seconds', age, ['namespace'], (self) => {
+    for (const { namespace, unheardMs } of seen.watches()) self.set({ namespace }, unheardMs / 1000);
   });
   gauge('watches', 'Watches opened since this replica began to lead.', ['namespace'], (self) => {
     for (const { namespace, report } of seen.watches()) self.set({ namespace }, report.watches);
@@ -48,6 +49,9 @@ export function fleetMetrics(
   gauge('executor_pods_wanted', 'Pods that an executor should have.', ['executor'], (self) => {
     for (const { target, verdict } of seen.executors())
       if (verdict.desired !== undefined) self.set({ executor: target.name }, verdict.desired);
+  });
+  gauge('executor_calls_per_pod', 'Calls that a pod of an executor should have.', ['executor'], (self) => {
+    for (const { target } of seen.executors()) self.set({ executor: target.name }, target.callsPerPod);
   });
   gauge('executor_calls', 'Waiting and running calls of an executor.', ['executor'], (self) => {
     for (const { target, need } of seen.executors()) if (need !== undefined) self.set({ executor: target.name }, need);

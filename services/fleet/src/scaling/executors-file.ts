@@ -66,6 +66,13 @@ export function parseExecutors(text: string, file = 'YM_FLEET_EXECUTORS'): Execu
       metricsPorts: ports as number[],
     };
   });
+  for (const [i, { name, deployment }] of targets.entries()) {
+    const other = targets.slice(0, i).find((one) => one.deployment === deployment);
+    if (other !== undefined && typeof deployment === 'string' && deployment !== '')
+      mistakes.push(
+        `${file}: executors.${name}.deployment: ${deployment} is that of executors.${other.name} too; one entry with both kinds scales it`,
+      );
+  }
   if (mistakes.length > 0) throw new ConfigError(mistakes);
   return targets;
 }

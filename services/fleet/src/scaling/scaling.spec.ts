@@ -70,6 +70,59 @@ function scalingOf(need: () => number, more: Partial<ScalingOptions> = {}) {
   return { scaling, look };
 }
 
+it('limits that change while it runs count at the next look; an executor that is taken out is left alone', async () => {
+  cluster.scales.set('d', { replicas: 4, version: 1, selector: '' });
+  const of = (min: number, max: number) =>
+    parseExecutors(`executors: { shell: { deployment: d, slots: 4, min: ${min}, max: ${max}, cooldown_s: 600 } }`);
+  let targets = of(1, 9);
+  const { look, scaling } = scalingOf(() => 6, { targets: () => targets });
+  const replicas = () => cluster.scales.get('d')!.replicas;
+  await look(2);
+  expect(replicas()).toBe(4);
+  targets = of(1, 3);
+  await look(1);
+  expect(replicas()).toBe(3);
+  targets = of(5, 9);
+  await look(1);
+  expect(replicas()).toBe(5);
+  targets = [];
+  cluster.scales.get('d')!.replicas = 0;
+  await look(2);
+  expect(replicas()).toBe(0);
+  expect([...scaling.reports]).toEqual([]);
+});
+
+it('a number that a person sets is taken from there: below the minimum at once, above the need step by step', async () => {
+  cluster.scales.set('d', { replicas: 1, version: 1, selector: '' });
+  const targets = parseExecutors('executors: { shell: { deployment: d, slots: 4, min: 1, max: 20, cooldown_s: 1 } }');
+  const { look } = scalingOf(() => 3, { targets: () => targets });
+  const set = (replicas: number) => cluster.scales.set('d', { replicas, version: 50 + replicas, selector: '' });
+  const replicas = () => cluster.scales.get('d')!.replicas;
+  set(0);
+  await look(1);
+  expect(replicas()).toBe(1);
+  set(12);
+  await look(2);
+  expect(replicas()).toBe(6);
+  await look(12);
+  expect(replicas()).toBe(3);
+});
+
+it('several kinds on one Deployment: what they need together counts, and one that cannot be read holds it', async () => {
+  cluster.scales.set('d', { replicas: 1, version: 1, selector: '' });
+  const targets = parseExecutors('executors: { one: { deployment: d, kinds: [shell, files], slots: 4, max: 9 } }');
+  let away = false;
+  const queue = (stream: string) =>
+    away && stream.endsWith('FILES') ? Promise.reject(new Error('no such stream')) : Promise.resolve({ known: 6 });
+  const { look, scaling } = scalingOf(() => 0, { targets: () => targets, queue });
+  await look(1);
+  expect(cluster.scales.get('d')!.replicas).toBe(4);
+  away = true;
+  await look(1);
+  expect(cluster.scales.get('d')!.replicas).toBe(4);
+  expect(scaling.reports.get('one')!.verdict.reason).toContain('the queue of kind "files"');
+});
+
 it('before pods go the busy ones are marked, and one that does not say is left as it is', async () => {
   cluster.scales.set('d', { replicas: 2, version: 1, selector: 'app=shell' });
   const pod = (name: string, ip: string, app = 'shell') => ({
@@ -173,6 +226,10 @@ describe('the file of executors', () => {
     [
       'executors: { a: { deployment: d, slots: 1, max: 1, kinds: [A.b] } }',
       'executors.a.kinds: must be a list of executor kinds',
+    ],
+    [
+      'executors: { a: { deployment: d, slots: 1, max: 1 }, b: { deployment: d, slots: 1, max: 1 } }',
+      'executors.b.deployment: d is that of executors.a too',
     ],
     ['executors: [', 'YM_FLEET_EXECUTORS: '],
   ])('%s is refused with the key and the rule', (text, words) => expect(() => parseExecutors(text)).toThrow(words));

@@ -148,8 +148,8 @@ export class SandboxProbe {
       'UNAVAILABLE',
       'YM-MCP-SANDBOX',
       `The MCP server "${id}" is not started: it cannot be put into a sandbox here (${problem}). ` +
-        'Install bubblewrap 0.8 or newer and allow user namespaces (docs/install.md), or let servers over stdio run with ' +
-        'the rights of the registry: YM_REGISTRY_MCP_SANDBOX=off.',
+        'Run it elsewhere with streamable HTTP and give its url; or install bubblewrap 0.8 or newer and allow user ' +
+        'namespaces; or let servers over stdio run with the rights of the registry: YM_REGISTRY_MCP_SANDBOX=off.',
     );
   }
 

@@ -3,35 +3,25 @@ import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { type Bus, Encoded, type KvSnapshot } from '@yardmaster/bus';
 import { BUCKETS, BUILT_IN_TOOLS, type TenantId, type Tool, ToolSchema, YardError } from '@yardmaster/contracts';
 import { BUS } from '@yardmaster/service-kit';
-import { catalogueOf, ToolSearch, viewOf } from '@yardmaster/tool-render';
+import type { ToolSearch } from '@yardmaster/tool-render';
 import { gateSchema, nearestName } from '@yardmaster/tool-schema';
 import { toolHash } from './tool-hash.js';
-
-/** Key prefix of tools that every tenant sees; tenant ids never begin with an underscore. */
-const SHARED = '_';
-
-interface View {
-  revision: number;
-  tools: ReadonlyMap<string, Tool>;
-  byAlias: ReadonlyMap<string, Tool>;
-  index: ToolSearch | undefined;
-  /** Tools as they are answered, by the name that was asked for. */
-  encoded: Map<string, Encoded<typeof ToolSchema>>;
-}
-
-/** Views of tenants that are kept at a time. */
-const VIEWS_KEPT = 1000;
+import { SHARED, ToolViews } from './tool-views.js';
 
 /** Every registered tool, read from the watched bucket and written to it; the bucket is the truth. */
 @Injectable()
 export class ToolCatalogue implements OnModuleInit {
   private snapshot!: KvSnapshot<Tool>;
-  private readonly views = new Map<string, View>();
+  private readonly views = new ToolViews();
+  /** Tools as they are answered. */
+  private readonly encoded = new WeakMap<Tool, Encoded<typeof ToolSchema>>();
 
   constructor(@Inject(BUS) private readonly bus: Bus) {}
 
   async onModuleInit(): Promise<void> {
-    this.snapshot = await this.bus.watch(BUCKETS.tools, (bytes) => fromBinary(ToolSchema, bytes));
+    this.snapshot = await this.bus.watch(BUCKETS.tools, (bytes) => fromBinary(ToolSchema, bytes), { sweep: true });
+    this.views.update(this.snapshot, this.snapshot.current.keys());
+    this.snapshot.onChange((snapshot, changed) => this.views.update(snapshot, changed));
     // Starts its worker, so that the first definition has all of the time that a definition may take.
     await gateSchema({ type: 'object' });
     await this.seedBuiltIns();
@@ -43,12 +33,12 @@ export class ToolCatalogue implements OnModuleInit {
 
   /** The tools that `tenant` sees, by name; its own hide shared ones of the same name, also when they are retired. */
   visible(tenant: TenantId): ReadonlyMap<string, Tool> {
-    return this.view(tenant).tools;
+    return this.views.of(tenant).tools;
   }
 
   /** The tool by its name or an alias. */
   find(tenant: TenantId, name: string): Tool | undefined {
-    const { tools, byAlias } = this.view(tenant);
+    const { tools, byAlias } = this.views.of(tenant);
     return tools.get(name) ?? byAlias.get(name);
   }
 
@@ -75,54 +65,24 @@ export class ToolCatalogue implements OnModuleInit {
     );
   }
 
-  /** The answer to a look-up of `name`, made once for each state of the catalogue; `find` says which tool that is. */
-  encoded(tenant: TenantId, name: string, find: () => Tool): Encoded<typeof ToolSchema> {
-    const { encoded } = this.view(tenant);
-    const known = encoded.get(name);
-    if (known !== undefined) return known;
-    const answer = Encoded.of(ToolSchema, find());
-    encoded.set(name, answer);
+  /** The tool as the answer to a look-up; encoded once, since few definitions change between two look-ups. */
+  answer(tool: Tool): Encoded<typeof ToolSchema> {
+    let answer = this.encoded.get(tool);
+    if (answer === undefined) this.encoded.set(tool, (answer = Encoded.of(ToolSchema, tool)));
     return answer;
   }
 
   /** The search over what is active; built when it is first asked for after a change. */
   index(tenant: TenantId): ToolSearch {
-    const view = this.view(tenant);
-    return (view.index ??= new ToolSearch(
-      catalogueOf(
-        [...view.tools.values()].filter((tool) => tool.state === 'active' && tool.kind !== 'meta').map(viewOf),
-        view.revision,
-      ),
-    ));
-  }
-
-  private view(tenant: TenantId): View {
-    const revision = this.snapshot.revision;
-    const known = this.views.get(tenant);
-    if (known?.revision === revision) return known;
-    const tools = new Map<string, Tool>();
-    const own = new Set<string>();
-    for (const [key, tool] of this.snapshot.current) {
-      const owner = key.slice(0, key.indexOf('.'));
-      if (owner === tenant) own.add(tool.name);
-      else if (owner !== SHARED || own.has(tool.name)) continue;
-      if (tool.state === 'retired') tools.delete(tool.name);
-      else tools.set(tool.name, tool);
-    }
-    const byAlias = new Map<string, Tool>();
-    for (const tool of tools.values()) for (const alias of tool.aliases) byAlias.set(alias, tool);
-    const view: View = { revision, tools, byAlias, index: undefined, encoded: new Map() };
-    if (this.views.size >= VIEWS_KEPT) this.views.clear();
-    this.views.set(tenant, view);
-    return view;
+    return this.views.index(tenant);
   }
 
   /** Stores a new version of a tenant's tool; the version counts from 1. Concurrent writers: one wins, the other CONFLICTs. */
   async put(tenant: TenantId, tool: Tool): Promise<Tool> {
     const kv = this.bus.kv(BUCKETS.tools);
     const key = `${tenant}.${tool.name}`;
-    const existing = await kv.get(key);
-    const before = existing === undefined ? undefined : fromBinary(ToolSchema, existing.value);
+    const { value, revision } = await kv.state(key);
+    const before = value === undefined ? undefined : fromBinary(ToolSchema, value);
     const next = create(ToolSchema, {
       ...tool,
       // A tenant cannot vouch for what a tool says about itself: its annotations only ever raise the level of approval.
@@ -142,9 +102,7 @@ export class ToolCatalogue implements OnModuleInit {
         `"${tool.name}" belongs to the MCP server "${before.server}", which says what it is. Choose another name.`,
       );
     if (before !== undefined && sameDefinition(before, next)) return before;
-    const bytes = toBinary(ToolSchema, next);
-    if (existing === undefined) await kv.create(key, bytes);
-    else await kv.update(key, bytes, existing.revision);
+    await kv.update(key, toBinary(ToolSchema, next), revision);
     return next;
   }
 
@@ -160,7 +118,7 @@ export class ToolCatalogue implements OnModuleInit {
 
   /** The tenant's own tool of this name, unless it belongs to an MCP server. */
   ownWithoutServer(tenant: TenantId, name: string): Tool | undefined {
-    const tool = this.snapshot.current.get(`${tenant}.${name}`);
+    const tool = this.snapshot.get(`${tenant}.${name}`);
     return tool?.server === '' ? tool : undefined;
   }
 
@@ -171,8 +129,8 @@ export class ToolCatalogue implements OnModuleInit {
   async putOfServer(scope: TenantId | undefined, tool: Tool): Promise<void> {
     const kv = this.bus.kv(BUCKETS.tools);
     const key = `${scope ?? SHARED}.${tool.name}`;
-    const existing = await kv.get(key);
-    const before = existing === undefined ? undefined : fromBinary(ToolSchema, existing.value);
+    const { value, revision } = await kv.state(key);
+    const before = value === undefined ? undefined : fromBinary(ToolSchema, value);
     const next = create(ToolSchema, {
       ...tool,
       tenant: scope ?? '',
@@ -180,9 +138,7 @@ export class ToolCatalogue implements OnModuleInit {
       hash: toolHash(tool),
     });
     if (before !== undefined && sameDefinition(before, next)) return;
-    const bytes = toBinary(ToolSchema, next);
-    if (existing === undefined) await kv.create(key, bytes);
-    else await kv.update(key, bytes, existing.revision);
+    await kv.update(key, toBinary(ToolSchema, next), revision);
   }
 
   async deleteOfServer(scope: TenantId | undefined, name: string): Promise<void> {

@@ -21,7 +21,7 @@ export class ToolLookups implements OnApplicationBootstrap, OnApplicationShutdow
 
   onApplicationBootstrap(): void {
     this.served = this.bus.serve(Registry.get, ({ name }, { tenant }) =>
-      this.catalogue.encoded(tenant, name, () => this.tools.get(tenant, name)),
+      this.catalogue.answer(this.tools.get(tenant, name)),
     );
   }
 

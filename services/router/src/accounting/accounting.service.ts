@@ -32,7 +32,7 @@ export class Accounting implements OnApplicationBootstrap, OnApplicationShutdown
 
   /** Counts a request, before anything is spent. Throws EXHAUSTED `YM-BUDGET` when the tenant has used up its day. */
   async admit(tenant: TenantId): Promise<void> {
-    const quota = this.quotas?.current.get(tenantQuotaName(tenant));
+    const quota = this.quotas?.get(tenantQuotaName(tenant));
     if (quota?.tokens_per_day !== undefined || quota?.cost_usd_per_day !== undefined)
       checkBudget(tenant, quota, await this.usedToday(tenant), Date.now());
     this.ledger.requested(tenant);

@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import type { Bus, KvSnapshot } from '@yardmaster/bus';
+import type { Bus, KvListener, KvSnapshot } from '@yardmaster/bus';
 import type { ConversationStore } from '@yardmaster/conversation';
 import { ChatRequestSchema, tenantId, type Tool, ToolSchema } from '@yardmaster/contracts';
 import type { Health } from '@yardmaster/service-kit';
@@ -16,8 +16,11 @@ const candidate = { provider: 'p', model: 'm', dialect: 'native', family: 'opena
 class Bucket implements KvSnapshot<Tool> {
   current: ReadonlyMap<string, Tool> = new Map();
   revision = 0;
-  private readonly listeners = new Set<(current: ReadonlyMap<string, Tool>) => void>();
-  onChange(listener: (current: ReadonlyMap<string, Tool>) => void) {
+  private readonly listeners = new Set<KvListener<Tool>>();
+  get(key: string) {
+    return this.current.get(key);
+  }
+  onChange(listener: KvListener<Tool>) {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
   }
@@ -33,7 +36,7 @@ class Bucket implements KvSnapshot<Tool> {
     });
     this.current = new Map(this.current).set(key, tool);
     this.revision++;
-    for (const listener of this.listeners) listener(this.current);
+    for (const listener of this.listeners) listener(this, new Set([key]));
   }
 }
 

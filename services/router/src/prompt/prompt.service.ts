@@ -236,11 +236,10 @@ export class PromptService {
    * dispatcher looked is left out: the dispatcher tells the model at its next step.
    */
   private views(tenant: TenantId, names: readonly string[], ofRun: boolean): Pick<RequestTools, 'current' | 'meta'> {
-    const known = this.tools?.current;
     const current: ToolView[] = [];
     const meta: ToolView[] = [];
     for (const name of new Set(names)) {
-      const tool = known?.get(`${tenant}.${name}`) ?? known?.get(`${SHARED}.${name}`);
+      const tool = this.tools?.get(`${tenant}.${name}`) ?? this.tools?.get(`${SHARED}.${name}`);
       if (tool === undefined || tool.state === 'retired') {
         if (ofRun) continue;
         throw new YardError('NOT_FOUND', 'YM-TOOL-UNKNOWN', `There is no tool "${name}".`, { details: { name } });
