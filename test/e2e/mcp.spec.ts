@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
@@ -23,14 +23,19 @@ const stdio = (name: string, ...args: string[]) => ({
 const YARD = fileURLToPath(new URL('../../services/yard/bin/yard.mjs', import.meta.url));
 let yard: Stack;
 let http: ChildProcess;
+let other: ChildProcess;
+/** Two servers that say the same of themselves. */
+const ports = { http: 0, other: 0 };
 
 beforeAll(async () => {
   writeFileSync(join(folder, 'note.txt'), 'written by nobody\n');
-  const port = await freePort();
-  http = spawn(process.execPath, [peer('everything'), 'streamableHttp'], {
-    env: { PATH: process.env['PATH'], PORT: String(port) },
-    stdio: 'ignore',
-  });
+  const overHttp = (port: number) =>
+    spawn(process.execPath, [peer('everything'), 'streamableHttp'], {
+      env: { PATH: process.env['PATH'], PORT: String(port) },
+      stdio: 'ignore',
+    });
+  http = overHttp((ports.http = await freePort()));
+  other = overHttp((ports.other = await freePort()));
   yard = await startStack(
     {
       native: {
@@ -51,7 +56,7 @@ beforeAll(async () => {
           everything: stdio('everything', 'stdio'),
           fs: { ...stdio('filesystem', folder), category: 'read' },
           memory: { ...stdio('memory'), env: { MEMORY_FILE_PATH: join(folder, 'memory.jsonl') } },
-          web: { url: `http://127.0.0.1:${port}/mcp`, trusted: true },
+          web: { url: `http://127.0.0.1:${ports.http}/mcp`, trusted: true },
           gone: { url: 'http://127.0.0.1:9/mcp' },
         },
       },
@@ -69,7 +74,7 @@ beforeAll(async () => {
 }, 150_000);
 afterAll(async () => {
   await yard?.stop();
-  http?.kill('SIGKILL');
+  for (const server of [http, other]) server?.kill('SIGKILL');
   rmSync(folder, { recursive: true, force: true });
 });
 
@@ -162,6 +167,40 @@ it('a tenant adds, sees, changes and removes a server of its own', async () => {
   const removed = await yard.api('/v1/mcp-servers/mine', { method: 'DELETE' });
   expect(removed.status).toBe(204);
   await expect.poll(async () => (await yard.api('/v1/mcp-servers/mine')).status).toBe(404);
+});
+
+it('a yes for a tool is for its server: when that moves a person is asked again', async () => {
+  const config = join(yard.stack.state, 'config.yaml');
+  const move = (from: number, to: number) =>
+    writeFileSync(config, readFileSync(config, 'utf8').replace(`127.0.0.1:${from}/mcp`, `127.0.0.1:${to}/mcp`));
+  const policy = (by_tool: Record<string, string>) =>
+    yard.api('/v1/tenants/demo/approvals', { method: 'PUT', json: { by_tool } });
+  const hash = async () => ((await (await yard.api('/v1/tools/web__echo')).json()) as { hash?: string }).hash;
+  const run = async () => yard.settled((await yard.start({ input: 'web__echo {"message":"hi"}' })).id);
+
+  expect((await policy({ web__echo: 'session' })).status).toBe(200);
+  const before = await hash();
+  const asked = await run();
+  expect(asked.state).toBe('waiting_approval');
+  const { items } = (await (await yard.api(`/v1/runs/${asked.id}/approvals`)).json()) as {
+    items: { call: string; args_hash: string }[];
+  };
+  const { call, args_hash } = items[0]!;
+  const json = { decision: 'approve', args_hash, remember: 'always', scope: { arguments: { '/message': '.*' } } };
+  expect((await yard.api(`/v1/runs/${asked.id}/approvals/${call}`, { json })).status).toBe(200);
+  await expect.poll(async () => (await yard.get(asked.id)).state, { timeout: 30_000 }).toBe('completed');
+  expect((await run()).state, 'the yes holds').toBe('completed');
+
+  move(ports.http, ports.other);
+  await expect.poll(hash, { timeout: 30_000 }).not.toBe(before);
+  // Whoever runs the run sees a change of the tools a moment after the API does.
+  await expect.poll(async () => (await run()).state, { timeout: 30_000 }).toBe('waiting_approval');
+  move(ports.other, ports.http);
+  await expect.poll(hash, { timeout: 30_000 }).toBe(before);
+  // What was agreed to is there again.
+  await expect.poll(async () => (await run()).state, { timeout: 30_000 }).toBe('completed');
+
+  expect((await policy({})).status).toBe(200);
 });
 
 test.each([

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
+import { FairQueue } from './fair-queue.js';
 import { type Dialect, type JsonSchema, dialectOf, isObject, own } from './json-schema.js';
 import { jsonSize } from './json-size.js';
 import { walkSchema } from './schema-walk.js';
@@ -37,10 +38,12 @@ export interface GateOptions {
   builtIn?: boolean;
   /** The dialect when the schema itself names none. */
   dialect?: Dialect;
+  /** Who offers it. What takes long is decided in turns, so that nobody waits for all that another has brought. */
+  party?: string;
 }
 
 /**
- * Decides whether a schema from outside may be registered, in at most about 2.5 s and without holding up the event
+ * Decides whether a schema from outside may be registered, in at most about 2.5 s once it is its turn and without holding up the event
  * loop: what is slow runs in a worker that is ended when it takes too long. Never throws.
  */
 export async function gateSchema(schema: unknown, options: GateOptions = {}): Promise<GateVerdict> {
@@ -57,11 +60,8 @@ export async function gateSchema(schema: unknown, options: GateOptions = {}): Pr
       `"${remote}" points outside the schema; copy its target into $defs and use "#/$defs/…"`,
     );
   }
-  const reply = await compileElsewhere({
-    schema: schema as JsonSchema,
-    dialect,
-    patterns: patternsOf(schema as JsonSchema),
-  });
+  const job: GateJob = { schema: schema as JsonSchema, dialect, patterns: patternsOf(schema as JsonSchema) };
+  const reply = await queue.run(options.party ?? '', () => compileInWorker(job));
   return reply.ok ? { accepted: true, dialect } : refuse(reply.code, reply.message);
 }
 
@@ -137,13 +137,7 @@ type WorkerReply = { ok: true } | { ok: false; code: GateCode; message: string }
 
 /** One worker for all, one schema at a time: starting one costs more than most schemas. */
 let worker: Promise<Worker> | undefined;
-let queue: Promise<unknown> = Promise.resolve();
-
-function compileElsewhere(job: GateJob): Promise<WorkerReply> {
-  const reply = queue.then(() => compileInWorker(job));
-  queue = reply.catch(() => undefined);
-  return reply;
-}
+const queue = new FairQueue();
 
 /** In the source tree the worker is TypeScript, which Node runs as it is. */
 const EXTENSION = import.meta.url.endsWith('.ts') ? '.ts' : '.js';

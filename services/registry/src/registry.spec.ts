@@ -185,6 +185,24 @@ it('a hostile schema is decided and the registry answers others meanwhile', asyn
   expect(await hostile).toMatchObject({ code: 'YM-TOOL-INVALID' });
 });
 
+it('a tenant that floods the gate with slow schemas holds up no other', async () => {
+  const allOf = Array.from({ length: 250 }, (_, index) => ({ properties: { [`q${index}`]: { type: 'string' } } }));
+  const parametersJson = JSON.stringify({ type: 'object', allOf, unevaluatedProperties: false });
+  const settled: string[] = [];
+  const note = (name: string, work: Promise<unknown>) =>
+    work.then(
+      () => settled.push(name),
+      () => settled.push(name),
+    );
+  const flood = Array.from({ length: 20 }, (_, index) =>
+    note('slow', put(tool(`crm_slow_${index}`, { parametersJson }))),
+  );
+  await note('good', put(tool('crm_good'), globex));
+  // Each of the two replicas has one in work at most, and one more may be decided while the good one is stored.
+  expect(settled.length).toBeLessThanOrEqual(5);
+  await Promise.all(flood);
+});
+
 it('annotations of a tenant are never trusted, whatever it claims', async () => {
   const stored = await put(tool('crm_claims', { annotationsJson: '{"readOnly":true}', annotationsTrusted: true }));
   expect(stored.annotationsTrusted).toBe(false);

@@ -2,6 +2,7 @@ import type { Client } from '@modelcontextprotocol/client';
 import type { ToolOutcome } from '@yardmaster/executor-kit';
 import { type McpLink, ownError } from './mcp-link.js';
 import { outcomeOf } from './mcp-outcome.js';
+import { unlessAborted } from './unless-aborted.js';
 
 export interface McpCall {
   /** The tool's name on its server. */
@@ -25,8 +26,18 @@ export async function callTool(link: McpLink, call: McpCall): Promise<ToolOutcom
     for (let tries = 1; ; tries++) {
       let client: Client;
       try {
-        client = await link.connect();
+        client = await unlessAborted(link.connect(), call.signal);
       } catch (error) {
+        if (call.signal.aborted) {
+          // Another try may have come after one that nobody knows the end of.
+          if (tries > 1) throw error;
+          const reason = ownError(error)?.class === 'TIMEOUT' ? 'timeout' : 'cancelled';
+          return {
+            ok: false,
+            reason,
+            output: `The call ended before the MCP server "${id}" was connected. Nothing was run.`,
+          };
+        }
         const ours = ownError(error);
         const code = ours === undefined ? '' : ` [${ours.code}]`;
         const words =

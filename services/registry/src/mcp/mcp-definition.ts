@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { readTenantMcpServer, type TenantId, tenantId } from '@yardmaster/contracts';
 import type { McpSandboxConfig, McpServerConfig, SecretReference } from '@yardmaster/service-kit';
 
@@ -33,6 +34,8 @@ export interface McpDefinition {
   category: 'read' | 'write' | 'execute' | 'network';
   trusted: boolean;
   timeoutMs: number;
+  /** Which server it is, without saying so: SHA-256 (hex) of its URL, or of its command and arguments. */
+  address: string;
   /** Changes with everything above. */
   fingerprint: string;
 }
@@ -90,6 +93,11 @@ function planOf({ token_env, token_file, credential, credentials }: McpServerCon
   return own === undefined ? { kind: 'none' } : { kind: 'platform', reference: own };
 }
 
-function fingerprinted(definition: Omit<McpDefinition, 'fingerprint'>): McpDefinition {
-  return { ...definition, fingerprint: JSON.stringify(definition) };
+function fingerprinted(definition: Omit<McpDefinition, 'address' | 'fingerprint'>): McpDefinition {
+  const { transport } = definition;
+  const where = transport.kind === 'http' ? [transport.url] : [transport.command, ...transport.args];
+  const address = createHash('sha256')
+    .update(JSON.stringify([transport.kind, ...where]))
+    .digest('hex');
+  return { ...definition, address, fingerprint: JSON.stringify(definition) };
 }

@@ -6,10 +6,13 @@ import { problemsOf } from '../tools/tool-rules.js';
 import { type McpLink, ownError } from './mcp-link.js';
 import { listTools } from './mcp-listing.js';
 import { toolOf } from './mcp-tools.js';
+import { unlessAborted } from './unless-aborted.js';
 
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 30_000;
 const LIST_MS = 30_000;
+/** Whoever tests a server waits for it so long at most. */
+const MOST_TEST_MS = 10_000;
 const SOONEST_RELIST_MS = 1_000;
 
 export interface FollowerState {
@@ -42,6 +45,10 @@ export class McpFollower {
   private wake: () => void = () => {};
   private due = false;
   private round: Promise<void> = Promise.resolve();
+  /** The listing that waits for the one before it; whoever wants one meanwhile means the same. */
+  private next: Promise<number | undefined> | undefined;
+  /** The server has listed its tools, and they are being registered. */
+  private registering = false;
   private readonly running: Promise<void>;
 
   constructor(
@@ -59,10 +66,27 @@ export class McpFollower {
     return this.link.tenant;
   }
 
-  /** Lists at once; resolves when that is done, however it ended. */
+  /**
+   * Lists at once; resolves when that is done, however it ended, and after the time limit of the server (10 s at most) at
+   * the latest: a server that has not answered by then has failed for now.
+   */
   async test(): Promise<void> {
+    const limitMs = Math.min(this.link.definition.timeoutMs, MOST_TEST_MS);
     // What failed is tried again as after any failure, not when the last good listing is due to be renewed.
-    if ((await this.list()) === undefined) this.now();
+    const listed = this.list().then((ttlMs) => ttlMs === undefined && this.now());
+    const late = Symbol();
+    let timer: NodeJS.Timeout | undefined;
+    const first = await Promise.race([
+      listed,
+      new Promise<symbol>((resolve) => (timer = setTimeout(() => resolve(late), limitMs))),
+    ]);
+    clearTimeout(timer);
+    if (first === late && !this.registering)
+      this.failed(
+        'failed',
+        'YM-MCP-UNREACHABLE',
+        `The MCP server "${this.link.definition.id}" has not answered within ${limitMs / 1000} s. It is tried further.`,
+      );
   }
 
   async stop(): Promise<void> {
@@ -98,12 +122,18 @@ export class McpFollower {
 
   /** One listing after the other; answers for how long it holds, or nothing when it failed. */
   private list(): Promise<number | undefined> {
-    const listed = this.round.then(() => this.listOnce());
-    this.round = listed.then(
-      () => undefined,
-      () => undefined,
-    );
-    return listed;
+    if (this.next === undefined) {
+      const next = this.round.then(() => {
+        this.next = undefined;
+        return this.listOnce();
+      });
+      this.next = next;
+      this.round = next.then(
+        () => undefined,
+        () => undefined,
+      );
+    }
+    return this.next;
   }
 
   private async listOnce(): Promise<number | undefined> {
@@ -113,6 +143,7 @@ export class McpFollower {
       const client = await link.connect();
       const { tools, misshapen, ttlMs } = await listTools(client, LIST_MS, stopped.signal);
       const quarantined = Object.fromEntries(misshapen);
+      this.registering = true;
       const kept = await this.register(tools, quarantined);
       this.state = {
         state: 'ready',
@@ -138,12 +169,21 @@ export class McpFollower {
       const code = ours?.code ?? 'YM-MCP-UNREACHABLE';
       const problem = ours?.message ?? `The MCP server "${id}" cannot be listed: ${link.describe(error)}`;
       const state = code.startsWith('YM-MCP-CREDENTIAL') ? 'no_credential' : ours === undefined ? 'failed' : 'refused';
-      // Said when it is news: a server that stays away is tried for ever.
-      if (problem !== this.state.problem)
-        this.log.warn({ server: link.definition.key, tenant: this.scope, code, problem }, 'an MCP server is not ready');
-      this.state = { ...this.state, state, problem, code };
+      this.failed(state, code, problem);
       return undefined;
+    } finally {
+      this.registering = false;
     }
+  }
+
+  private failed(state: FollowerState['state'], code: string, problem: string): void {
+    // Said when it is news: a server that stays away is tried for ever.
+    if (problem !== this.state.problem)
+      this.log.warn(
+        { server: this.link.definition.key, tenant: this.scope, code, problem },
+        'an MCP server is not ready',
+      );
+    this.state = { ...this.state, state, problem, code };
   }
 
   /** Registers what can be; adds to `quarantined` what cannot. Answers the names of what is registered now. */
@@ -153,6 +193,9 @@ export class McpFollower {
   ): Promise<string[]> {
     const { catalogue, scope } = this;
     const { definition } = this.link;
+    const { signal } = this.stopped;
+    // A tenant's tools wait in its own turn; those that are for all, in one of their server.
+    const party = scope ?? `mcp ${definition.id}`;
     const kept = new Set<string>();
     const registered = new Map(catalogue.ofServer(scope, definition.id).map((tool) => [tool.name, tool]));
     for (const listed of tools) {
@@ -167,7 +210,8 @@ export class McpFollower {
         continue;
       }
       const taken = scope === undefined ? undefined : catalogue.ownWithoutServer(scope, tool.name);
-      const problems = taken === undefined && !unchanged ? await problemsOf(tool, new Map()) : [];
+      const problems =
+        taken === undefined && !unchanged ? await unlessAborted(problemsOf(tool, new Map(), party), signal) : [];
       if (problems.length > 0 || taken !== undefined || kept.has(tool.name)) {
         quarantined[listed.name] =
           taken !== undefined
@@ -176,6 +220,8 @@ export class McpFollower {
         continue;
       }
       kept.add(tool.name);
+      // Whoever follows the server from now on says what its tools are.
+      signal.throwIfAborted();
       await catalogue.putOfServer(scope, tool).catch((error: unknown) => {
         // Another replica has just written the same.
         if (!YardError.is(error) || error.class !== 'CONFLICT') throw error;

@@ -13,8 +13,12 @@ import {
 import { type McpCredentials, withoutSecret } from './mcp-credentials.js';
 import type { McpDefinition } from './mcp-definition.js';
 import { memoryBytes, SandboxProbe, sandboxed, unsandboxed } from './stdio-sandbox.js';
+import { unlessAborted } from './unless-aborted.js';
 
+/** How long a server may take until it is connected, however many questions that takes. */
 const CONNECT_MS = 20_000;
+/** Of that, for the first question, which some servers of an older revision do not answer. */
+const PROBE_MS = CONNECT_MS / 2;
 const DEBOUNCE_MS = 500;
 const MOST_MESSAGE_BYTES = 10 * 1024 * 1024;
 const KEPT_STDERR = 1_000;
@@ -56,10 +60,10 @@ export class McpLink {
   busy = 0;
   private client: Client | undefined;
   private connecting: Promise<Client> | undefined;
+  private readonly closing = new AbortController();
   private outbound: Outbound | undefined;
   private stderr = '';
   private secret: Secret<string> | undefined;
-  private ended = false;
   private watch: NodeJS.Timeout | undefined;
 
   constructor(
@@ -71,7 +75,7 @@ export class McpLink {
   /** The connected client. Throws a YardError, or the client's error, when the server cannot be reached. */
   connect(): Promise<Client> {
     this.lastUsed = Date.now();
-    if (this.ended) return Promise.reject(new Error('this server is not configured any more'));
+    if (this.closing.signal.aborted) return Promise.reject(this.closing.signal.reason as Error);
     if (this.client !== undefined) return Promise.resolve(this.client);
     return (this.connecting ??= this.open().finally(() => (this.connecting = undefined)));
   }
@@ -93,8 +97,9 @@ export class McpLink {
     return withoutSecret(text, this.secret);
   }
 
+  /** Ends the connection, or what is to become one, and lets no other come up. */
   async close(): Promise<void> {
-    this.ended = true;
+    this.closing.abort(new Error('this server is not configured any more'));
     await this.connecting?.catch(() => undefined);
     await this.drop(this.client);
   }
@@ -122,7 +127,7 @@ export class McpLink {
     const client = new McpClient(
       { name: 'yardmaster', version: '0.1.0' },
       {
-        versionNegotiation: { mode: 'auto' },
+        versionNegotiation: { mode: 'auto', probe: { timeoutMs: PROBE_MS } },
         // Results are checked against what is registered, with limits of our own: the client's check would see no more.
         jsonSchemaValidator: UNCHECKED,
         listChanged: { tools: { autoRefresh: false, debounceMs: DEBOUNCE_MS, onChanged: () => this.onChanged() } },
@@ -133,16 +138,17 @@ export class McpLink {
       void this.drop(client);
       this.onClosed();
     };
+    const transport = await this.transport(secret);
+    const late = AbortSignal.timeout(CONNECT_MS);
+    const given = AbortSignal.any([late, this.closing.signal]);
     try {
-      await client.connect(await this.transport(secret), { timeout: CONNECT_MS });
+      given.throwIfAborted();
+      // The limit of the client is one for each question, and none for what is only told.
+      await unlessAborted(client.connect(transport, { timeout: CONNECT_MS }), given);
     } catch (error) {
-      await client.close().catch(() => undefined);
-      await this.drop(undefined);
+      await Promise.allSettled([transport.close(), client.close(), this.drop(undefined)]);
+      if (error === late.reason) throw new Error(`it has not answered within ${CONNECT_MS / 1000} s`);
       throw error;
-    }
-    if (this.ended) {
-      await client.close().catch(() => undefined);
-      throw new Error('this server is not configured any more');
     }
     this.client = client;
     return client;

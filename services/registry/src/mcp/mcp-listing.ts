@@ -34,8 +34,22 @@ interface Page {
   ttlMs?: unknown;
 }
 
-/** All pages of a server's tools, by name. Throws in plain words when the server does not end, or lists too many. */
+/**
+ * All pages of a server's tools, by name. Throws in plain words when the server does not end, lists too many, or has not
+ * sent all of them after `timeoutMs`.
+ */
 export async function listTools(client: Client, timeoutMs: number, signal: AbortSignal): Promise<Listing> {
+  const late = AbortSignal.timeout(timeoutMs);
+  try {
+    // The limit of the client is one for each page; a little longer than that for all, which says it better.
+    return await listPages(client, timeoutMs + 1_000, AbortSignal.any([signal, late]));
+  } catch (error) {
+    if (late.aborted && !signal.aborted) throw new Error(`its list of tools has not come within ${timeoutMs / 1000} s`);
+    throw error;
+  }
+}
+
+async function listPages(client: Client, timeoutMs: number, signal: AbortSignal): Promise<Listing> {
   const listing: Listing = { tools: [], misshapen: new Map(), ttlMs: undefined };
   if (client.getServerCapabilities()?.tools === undefined) return listing;
   const cursors = new Set<string>();

@@ -40,6 +40,13 @@ export function toolOf(server: McpDefinition, tool: ListedTool): Tool {
     serverTool: tool.name,
     annotationsJson: Object.keys(annotations).length === 0 ? '' : JSON.stringify(annotations),
     annotationsTrusted: trusted,
+    // Part of the hash: whoever agrees to a tool agrees to it on this server.
+    dispatchJson: dispatchOf(server),
     outputSchemaJson: tool.outputSchema === undefined ? '' : JSON.stringify(tool.outputSchema),
   });
 }
+
+const dispatchOf = ({ address }: McpDefinition) => JSON.stringify({ address });
+
+/** Was the tool listed by the server that this definition leads to, and not by one that was there before? */
+export const isListedBy = (tool: Tool, server: McpDefinition): boolean => tool.dispatchJson === dispatchOf(server);

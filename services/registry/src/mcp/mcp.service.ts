@@ -20,6 +20,7 @@ import { McpCredentials } from './mcp-credentials.js';
 import { type McpDefinition, platformServer, tenantServer } from './mcp-definition.js';
 import { McpFollower } from './mcp-follower.js';
 import { type LinkEnvironment, McpLink } from './mcp-link.js';
+import { isListedBy } from './mcp-tools.js';
 import { SandboxProbe } from './stdio-sandbox.js';
 
 const LOOK_MS = 5_000;
@@ -163,15 +164,22 @@ export class McpService implements OnApplicationBootstrap, OnModuleDestroy {
       timeoutMs: tool.timeoutMs,
       input: {},
       run: async (args, { signal, timeoutMs, call }) => {
+        const refused = (what: string) => ({
+          ok: false,
+          reason: 'refused',
+          output: `${what} since this call was made. Nothing was run; look at the tool as it is now.`,
+        });
         // What was checked, and perhaps approved, is the definition of this hash and no other.
         const agreed = call.toolHash === '' ? tool : await this.catalogue.withHash(tool, call.toolHash);
         if (agreed === undefined)
-          return {
-            ok: false,
-            reason: 'refused',
-            output: `The MCP server "${tool.server}" has changed the definition of "${name}" since this call was made. Nothing was run; look at the tool as it is now.`,
-          };
-        return callTool(this.session(definition, tenant), {
+          return refused(
+            `The MCP server "${tool.server}" has changed the definition of "${name}", or its own address,`,
+          );
+        const link = this.session(definition, tenant);
+        // A server that has moved may keep quiet about its tools: those of the one before it are not its own.
+        if (!isListedBy(agreed, link.definition))
+          return refused(`The MCP server "${tool.server}" has another address and has not listed "${name}"`);
+        return callTool(link, {
           tool: agreed.serverTool,
           args,
           outputSchemaJson: agreed.outputSchemaJson,
@@ -208,17 +216,19 @@ export class McpService implements OnApplicationBootstrap, OnModuleDestroy {
     for (const definition of this.definitions.values())
       for (const tenant of this.listers(definition)) followed.set(linkKey(definition, tenant), { definition, tenant });
 
+    const ending: Promise<void>[] = [];
     for (const [key, follower] of this.followers) {
       if (followed.get(key)?.definition.fingerprint === follower.link.definition.fingerprint) continue;
       this.followers.delete(key);
-      await follower.stop();
+      ending.push(follower.stop());
     }
     for (const [key, link] of this.sessions) {
       if (this.definitions.get(link.definition.key)?.fingerprint === link.definition.fingerprint && !followed.has(key))
         continue;
       this.sessions.delete(key);
-      await link.close();
+      ending.push(link.close());
     }
+    await Promise.all(ending);
     const wanted = new Set([...followed.values()].map(({ definition: { id }, tenant }) => `${tenant ?? ''} ${id}`));
     // Tools of servers that are gone: at the start all such, later those that were followed here. Another replica may
     // have read a newer configuration already, and what it has registered stays.

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
+import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -93,6 +93,22 @@ async function httpPeer(name: string): Promise<string> {
   return `http://127.0.0.1:${port}/mcp`;
 }
 
+/** Takes every connection and whatever it is sent, and says nothing. */
+async function silentPeer(): Promise<string> {
+  const open = new Set<Socket>();
+  const server = createServer((socket) => {
+    open.add(socket.resume());
+    socket.on('error', () => {}).on('close', () => open.delete(socket));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  closers.push(async () => {
+    for (const socket of open) socket.destroy();
+    await new Promise((resolve) => server.close(resolve));
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
+}
+
 async function startRegistry(env: NodeJS.ProcessEnv): Promise<() => Promise<void>> {
   const bus = await Bus.connect({ url: servers.natsUrl, ...servers.nats.login('registry') });
   const note = (...said: unknown[]) => void logged.push(inspect(said, { depth: 20, maxStringLength: Infinity }));
@@ -153,8 +169,13 @@ beforeAll(async () => {
     'cells',
     'fickle',
     'hostile',
+    'here',
+    'there',
+    'program',
   ])
     say(name, { tools: ALL });
+  say('mum', { tools: ALL, mute: true });
+  say('fallen', { tools: ALL });
   say('paged', { tools: Array.from({ length: 25 }, (_, index) => listed(`t${index}`)), pageSize: 10 });
   say('endless', { tools: ALL, pageSize: 1, sameCursor: true });
   say('shared', { tools: ALL, authorization: [TOKENS.platform, TOKENS.acme, TOKENS.globex] });
@@ -190,6 +211,11 @@ beforeAll(async () => {
       sandbox: { write: [join(dir, 'state', '{tenant}')] },
     }),
     away: { url: 'http://127.0.0.1:9/mcp' },
+    silent: { url: await silentPeer(), timeout_s: 2 },
+    mum: stdio('mum'),
+    fallen: stdio('fallen'),
+    mover: { url: await httpPeer('here') },
+    program: stdio('program'),
     everything: {
       command: 'node',
       args: [EVERYTHING, 'stdio'],
@@ -604,4 +630,106 @@ it('a tenant can neither take over a server’s tool nor name its kind', async (
   await expect(api.request(Registry.delete, acme, { name: 'own__echo' }, { timeoutMs: 5_000 })).rejects.toMatchObject({
     code: 'YM-MCP-TOOL',
   });
+});
+
+it('a test of a server that never answers ends, and says so; others are tested meanwhile', async () => {
+  await inState('plain', 'ready');
+  const { servers: found } = await api.request(Registry.mcpServers, acme, { test: true }, { timeoutMs: 18_000 });
+  const one = (id: string) => found.find((server) => server.id === id)!;
+  expect(one('silent')).toMatchObject({ state: 'failed', code: 'YM-MCP-UNREACHABLE', tools: [] });
+  expect(one('mum')).toMatchObject({ state: 'failed', code: 'YM-MCP-UNREACHABLE', tools: [] });
+  for (const id of ['silent', 'mum']) expect(one(id).problem).toMatch(/has not answered within|timed out/);
+  expect(one('plain').state).toBe('ready');
+  // Many who ask at once wait for one and the same listing.
+  const again = await Promise.all(Array.from({ length: 20 }, () => status('silent', acme, true)));
+  expect(new Set(again.map(({ state: now }) => now))).toEqual(new Set(['failed']));
+  expect((await status('silent', acme, true)).problem).toMatch(/"silent" has not answered within 2 s/);
+});
+
+it('calls of a server that has fallen silent end at their time limit', async () => {
+  await inState('fallen', 'ready');
+  expect(await call(acme, 'fallen__echo', { text: 'well' })).toMatchObject({ ok: true });
+  say('fallen', { tools: ALL, mute: true });
+  expect(await call(acme, 'fallen__echo', {}, 700)).toMatchObject({
+    ok: false,
+    reason: 'timeout',
+    outcomeUnknown: true,
+  });
+  // Another tenant has no session yet, and gets none: that nothing was run is certain.
+  const unconnected = await call(globex, 'fallen__echo', {}, 700);
+  expect(unconnected).toMatchObject({ ok: false, reason: 'timeout', outcomeUnknown: false });
+  expect(unconnected.output).toMatch(/"fallen" was connected. Nothing was run/);
+  expect((await status('fallen', acme, true)).state).toBe('failed');
+  say('fallen', { tools: ALL });
+  await inState('fallen', 'ready');
+});
+
+it('servers that never answer hold up neither other servers nor the end of the registry', async () => {
+  const config = servers_;
+  const { silent, mum, ...others } = config;
+  expect([silent, mum]).not.toContain(undefined);
+  const soon = <T>(work: Promise<T>) => Promise.race([work.then(() => 'done'), sleep(15_000, 'held up')]);
+  // Both are being connected to, which may take 20 s, while they are taken away and another one comes.
+  say('late', { tools: ALL });
+  configure({ ...others, late: stdio('late') });
+  expect(await soon(expect.poll(() => ofServer(acme, 'late'), { timeout: 80_000 }).toContain('late__echo'))).toBe(
+    'done',
+  );
+  configure(config);
+  const stop = await startRegistry({
+    YM_CONFIG: settings,
+    YM_REGISTRY_MCP_CREDENTIALS: join(dir, 'credentials'),
+  });
+  expect(await soon(stop())).toBe('done');
+});
+
+it('a tool is agreed to on one server: at another address it is another tool', async () => {
+  const config = servers_;
+  const tool = async (name: string) => (await tools(acme)).find((one) => one.name === name)!;
+  const moved = async (name: string, before: Tool) => {
+    await expect.poll(async () => (await tool(name)).hash, { timeout: 80_000 }).not.toBe(before.hash);
+    const after = await tool(name);
+    expect(after).toMatchObject({ description: before.description, parametersJson: before.parametersJson });
+    const old = await call(acme, name, { text: 'as agreed' }, 20_000, before.hash);
+    expect(old).toMatchObject({ ok: false, reason: 'refused', outcomeUnknown: false });
+    expect(old.output).toMatch(/Nothing was run/);
+    expect(await call(acme, name, { text: 'anew' }, 20_000, after.hash)).toMatchObject({ output: 'anew' });
+    return after;
+  };
+  await Promise.all([inState('mover', 'ready'), inState('program', 'ready')]);
+  const here = await tool('mover__echo');
+  const program = await tool('program__echo');
+  const url = await httpPeer('there');
+  configure({
+    ...config,
+    mover: { url },
+    program: stdio('program', { args: [PEER, state('program'), 'stdio', '-x'] }),
+  });
+  const [there] = await Promise.all([moved('mover__echo', here), moved('program__echo', program)]);
+  const asked = () => seenBy('here').length;
+  const before = asked();
+  expect(await call(acme, 'mover__echo', { text: 'there' })).toMatchObject({ output: 'there' });
+  expect(asked(), 'the old server hears nothing more').toBe(before);
+
+  // What else is said of the server is not part of it.
+  configure({ ...config, mover: { url, timeout_s: 30 } });
+  await expect.poll(async () => (await tool('mover__echo')).timeoutMs, { timeout: 80_000 }).toBe(30_000);
+  expect((await tool('mover__echo')).hash).toBe(there.hash);
+
+  // A server that takes calls and lists nothing does not inherit what the one before it had listed.
+  say('taker', { tools: ALL, authorization: [] });
+  configure({ ...config, mover: { url: await httpPeer('taker') } });
+  await inState('mover', 'failed');
+  say('taker', { tools: 'none' });
+  for (const hash of ['', there.hash]) {
+    const taken = await call(acme, 'mover__echo', { text: 'taken' }, 20_000, hash);
+    expect(taken).toMatchObject({ ok: false, reason: 'refused' });
+    expect(taken.output).toMatch(/has another address and has not listed "mover__echo".*Nothing was run/);
+  }
+  expect(seenBy('taker').length).toBeGreaterThan(0);
+  expect(JSON.stringify(await tools(acme), (_, value: unknown) => (typeof value === 'bigint' ? 0 : value))).not.toMatch(
+    /127\.0\.0\.1/,
+  );
+  configure(config);
+  await expect.poll(async () => (await tool('mover__echo')).hash, { timeout: 80_000 }).toBe(here.hash);
 });

@@ -19,15 +19,23 @@ export interface ToolProblem {
   message: string;
 }
 
-/** Everything that keeps a tool from being registered. Slow schemas are tried in a worker, so this takes up to 2.5 s. */
-export async function problemsOf(tool: Tool, visible: ReadonlyMap<string, Tool>): Promise<ToolProblem[]> {
+/**
+ * Everything that keeps a tool from being registered. Slow schemas are tried in a worker, where `party` (the tenant that
+ * offers the tool) waits for one schema of each other at most; each takes up to 2.5 s.
+ */
+export async function problemsOf(
+  tool: Tool,
+  visible: ReadonlyMap<string, Tool>,
+  party: string,
+): Promise<ToolProblem[]> {
   const problems = [...fieldProblems(tool), ...aliasProblems(tool, visible)];
   // Meta tools are shown to models without their underscores.
   for (const name of [tool.name, ...tool.aliases])
     if (visible.has(`__${name}`))
       problems.push({ code: 'bad_name', message: `name: "${name}" is what models know "__${name}" by` });
-  problems.push(...(await schemaProblems('parameters', tool.parametersJson)));
-  if (tool.outputSchemaJson !== '') problems.push(...(await schemaProblems('output_schema', tool.outputSchemaJson)));
+  problems.push(...(await schemaProblems('parameters', tool.parametersJson, party)));
+  if (tool.outputSchemaJson !== '')
+    problems.push(...(await schemaProblems('output_schema', tool.outputSchemaJson, party)));
   return problems;
 }
 
@@ -87,14 +95,14 @@ function aliasProblems(tool: Tool, visible: ReadonlyMap<string, Tool>): ToolProb
   return problems;
 }
 
-async function schemaProblems(field: string, json: string): Promise<ToolProblem[]> {
+async function schemaProblems(field: string, json: string, party: string): Promise<ToolProblem[]> {
   let schema: unknown;
   try {
     schema = JSON.parse(json);
   } catch {
     return [{ code: 'bad_schema', message: `${field}: no valid JSON` }];
   }
-  const verdict = await gateSchema(schema as JsonSchema);
+  const verdict = await gateSchema(schema as JsonSchema, { party });
   return verdict.accepted ? [] : [{ code: verdict.code, message: `${field}: ${verdict.message}` }];
 }
 

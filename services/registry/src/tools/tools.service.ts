@@ -43,7 +43,7 @@ export class ToolsService {
   /** Registers a tenant's tool. Throws INVALID with everything that is wrong, each with its code. */
   async put(tenant: TenantId, tool: Tool | undefined): Promise<Tool> {
     if (tool === undefined) throw new YardError('INVALID', 'YM-TOOL-INVALID', 'The request has no tool.');
-    const problems = await problemsOf(tool, this.catalogue.visible(tenant));
+    const problems = await problemsOf(tool, this.catalogue.visible(tenant), tenant);
     if (tool.kind === MCP_KIND)
       problems.push({ code: 'bad_field', message: 'kind: "mcp" is for tools of MCP servers (/v1/mcp-servers)' });
     if (problems.length > 0)
