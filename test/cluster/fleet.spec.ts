@@ -1,17 +1,16 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { networkInterfaces, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Bus, ensureTopology, type KvSnapshot } from '@yardmaster/bus';
 import { BUCKETS, Fleet, subjects, tenantId, ToolCallSchema, toolStream } from '@yardmaster/contracts';
-import { onFreePort, ServerProcess } from '@yardmaster/local-stack';
 import type { FoundProvider } from '@yardmaster/service-kit';
 import { FaultProxy, type Servers, startServers } from '@yardmaster/testkit';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { FleetProcesses } from './fleet-processes.ts';
+import { ADDRESS, startLlama } from './llama-server.ts';
 import { type Cluster, startCluster } from './objects.ts';
-import { ofKind, render, root } from './rendered.ts';
+import { ofKind, render } from './rendered.ts';
 
 // The fleet as a process, with the service account and the Roles that the chart gives it, against a real API server: watches that
 // are cut, compaction, restarts, a Lease that several want, and the scale subresource.
@@ -31,7 +30,15 @@ let dispatcher: Bus;
 let providers: KvSnapshot<FoundProvider>;
 /** Between the fleet and the API server. */
 let proxy: FaultProxy;
-const fleets = new Map<string, { process: ServerProcess; metricsPort: number }>();
+const fleets = new FleetProcesses(folder, () => ({
+  KUBECONFIG: join(folder, 'kubeconfig'),
+  YM_NATS_URL: servers.natsUrl,
+  YM_NATS_PASSWORD_FILE: join(folder, 'password'),
+  YM_CONFIG: join(folder, 'config.yaml'),
+  YM_FLEET_NAMESPACE: NAMESPACE,
+  YM_FLEET_LEASE: LEASE,
+  YM_FLEET_EXECUTORS: join(folder, 'executors.yaml'),
+}));
 const closers: (() => Promise<unknown>)[] = [];
 
 beforeAll(async () => {
@@ -60,7 +67,7 @@ beforeAll(async () => {
   writeFileSync(join(folder, 'executors.yaml'), JSON.stringify({ executors: { shell } }));
 });
 afterAll(async () => {
-  for (const { process } of fleets.values()) await process.stop();
+  await fleets.stopAll();
   for (const close of closers) await close();
   await Promise.all([caller, dispatcher, setup].map((bus) => bus?.close()));
   await proxy?.stop();
@@ -68,48 +75,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-async function startFleet(name: string): Promise<void> {
-  const free = () => onFreePort((port) => Promise.resolve(port));
-  const metricsPort = await free();
-  const process_ = await ServerProcess.start({
-    command: [process.execPath, `${root}services/fleet/dist/main.js`],
-    log: join(folder, `${name}.log`),
-    env: {
-      PATH: process.env['PATH'],
-      KUBECONFIG: join(folder, 'kubeconfig'),
-      YM_NATS_URL: servers.natsUrl,
-      YM_NATS_USER: 'fleet',
-      YM_NATS_PASSWORD_FILE: join(folder, 'password'),
-      YM_CONFIG: join(folder, 'config.yaml'),
-      YM_HEALTH_PORT: String(await free()),
-      YM_METRICS_PORT: String(metricsPort),
-      YM_FLEET_NAMESPACE: NAMESPACE,
-      YM_FLEET_LEASE: LEASE,
-      YM_FLEET_EXECUTORS: join(folder, 'executors.yaml'),
-      YM_FLEET_LEASE_MS: '9000',
-      YM_FLEET_POLL_MS: '500',
-      YM_FLEET_CHECK_MS: '500',
-    },
-  });
-  fleets.set(name, { process: process_, metricsPort });
-}
-
-/** A value of the fleet's metrics page; undefined when it does not answer or has none. */
-async function metric(name: string, what: string): Promise<number | undefined> {
-  try {
-    const page = await fetch(`http://127.0.0.1:${fleets.get(name)!.metricsPort}/metrics`);
-    const line = (await page.text()).split('\n').find((one) => one.startsWith(`yardmaster_fleet_${what}{`));
-    return line === undefined ? undefined : Number(line.slice(line.lastIndexOf(' ')));
-  } catch {
-    return undefined;
-  }
-}
-const leaders = async () => {
-  const asked = await Promise.all(
-    [...fleets.keys()].map(async (name) => [name, await metric(name, 'leader')] as const),
-  );
-  return asked.filter(([, leads]) => leads === 1).map(([name]) => name);
-};
+const leaders = () => fleets.leaders();
 
 const slices = `/apis/discovery.k8s.io/v1/namespaces/${NAMESPACE}/endpointslices`;
 const deployment = `/apis/apps/v1/namespaces/${NAMESPACE}/deployments/${SHELL}`;
@@ -150,31 +116,17 @@ async function isForgotten(version: string): Promise<boolean> {
   );
   return status === 410 || JSON.stringify(body).includes('410');
 }
-/** The API takes no loopback address for an endpoint: pods that must answer are at this machine's own. */
-const ADDRESS = Object.values(networkInterfaces())
-  .flat()
-  .find((one) => one?.family === 'IPv4' && !one.internal)?.address;
-
 test('one of two leads, with the rights that the chart gives it', async () => {
-  await startFleet('one');
-  await startFleet('two');
+  await fleets.start('one');
+  await fleets.start('two');
   await expect.poll(async () => (await leaders()).length, LONG).toBe(1);
   const lease = await cluster.plane.must('GET', `/apis/coordination.k8s.io/v1/namespaces/${NAMESPACE}/leases/${LEASE}`);
   expect(lease.spec.leaseDurationSeconds).toBe(9);
 });
 
 test.skipIf(ADDRESS === undefined)('a pod is found, checked, and gone when its slice is', async () => {
-  const llama = await new Promise<Server>((resolve) => {
-    const server = createServer((request, response) =>
-      response.end(
-        request.url === '/health'
-          ? '{"status":"ok"}'
-          : JSON.stringify({ total_slots: 4, model_alias: 'm', default_generation_settings: { n_ctx: 8192 } }),
-      ),
-    ).listen(0, ADDRESS, () => resolve(server));
-  });
-  closers.push(() => new Promise((resolve) => (llama.closeAllConnections(), llama.close(resolve))));
-  const { port } = llama.address() as AddressInfo;
+  const { port, close } = await startLlama(ADDRESS!);
+  closers.push(close);
   await putSlice('llama-a', ADDRESS!, { port });
   await expect.poll(() => phase('llama-a'), LONG).toBe('ready');
   await putSlice('llama-a', ADDRESS!, { port, ready: false });
@@ -252,13 +204,12 @@ test('never do two lead: a killed leader, a restarted API server, a Lease that s
     await expect.poll(async () => (await leaders()).length, LONG).toBe(1);
     const [first] = await leaders();
     const before = (await cluster.plane.must('GET', lease)).spec;
-    await fleets.get(first!)!.process.kill();
-    fleets.delete(first!);
+    await fleets.kill(first!);
     await expect.poll(async () => (await leaders()).length, LONG).toBe(1);
     const after = (await cluster.plane.must('GET', lease)).spec;
     expect(after.holderIdentity).not.toBe(before.holderIdentity);
     expect(after.leaseTransitions).toBe(before.leaseTransitions + 1);
-    await startFleet('three');
+    await fleets.start('three');
 
     await cluster.plane.restartApiServer('kill');
     await expect.poll(async () => (await leaders()).length, LONG).toBe(1);

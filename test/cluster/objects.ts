@@ -10,11 +10,18 @@ export const variable = (name: string): string => {
   return value;
 };
 
-/** An API with the CRDs that the charts' objects are instances of. */
-export async function startCluster(apiserverArgs: readonly string[] = []): Promise<Cluster> {
+/** Whether there are controllers and a scheduler (level B); run.ts has said why not. */
+export const HAS_CONTROLLERS = Boolean(process.env['YM_CONTROLLERS'] && process.env['YM_SCHEDULER']);
+
+/** An API with the CRDs that the charts' objects are instances of; with controllers and a scheduler when asked for. */
+export async function startCluster({
+  apiserverArgs = [],
+  controllers = false,
+}: { apiserverArgs?: readonly string[]; controllers?: boolean } = {}): Promise<Cluster> {
   const plane = await ControlPlane.start({
     etcd: variable('YM_ETCD'),
     apiserver: variable('YM_APISERVER'),
+    ...(controllers ? { controllers: variable('YM_CONTROLLERS'), scheduler: variable('YM_SCHEDULER') } : {}),
     apiserverArgs,
   });
   const cluster = new Cluster(plane);

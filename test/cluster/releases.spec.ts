@@ -1,74 +1,24 @@
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { HELMS, type HelmName, LLAMA, LLAMA_VALUES, PLATFORM, PROFILES } from '../charts/helm.ts';
+import { type HelmName, LLAMA, LLAMA_VALUES, PLATFORM, PROFILES } from '../charts/helm.ts';
 import type { Manifest } from '../charts/manifest.ts';
 import { type Cluster, startCluster } from './objects.ts';
+import { Releases } from './release.ts';
 
 // helm's own install, upgrade, rollback and uninstall against a real API: what it stores, what it may not change, and who
 // owns which field. Without --wait: nothing here runs pods.
 let cluster: Cluster;
-const charts = mkdtempSync(join(tmpdir(), 'yardmaster-charts-'));
+const releases = new Releases(() => cluster);
 
 beforeAll(async () => {
   cluster = await startCluster();
 });
 afterAll(async () => {
   await cluster?.plane.stop();
-  rmSync(charts, { recursive: true, force: true });
+  releases.close();
 });
 
-/** The chart as its next release: another version of itself and of its images, in every label that carries one. */
-function nextRelease(chart: string): string {
-  const copy = join(charts, `${chart.split('/').at(-1)}-next`);
-  // The subchart is a link in the repository; a packaged chart has a copy.
-  cpSync(chart, copy, { recursive: true, dereference: true });
-  const file = join(copy, 'Chart.yaml');
-  const text = readFileSync(file, 'utf8');
-  const next = text.replace(/^version: .*$/m, 'version: 0.2.0').replace(/^appVersion: .*$/m, 'appVersion: "0.2.0"');
-  expect(next).not.toBe(text);
-  writeFileSync(file, next);
-  return copy;
-}
-
-let files = 0;
-function runner(helm: HelmName, namespace: string, release = 'ym') {
-  const words = (values: object | undefined, profile: string | undefined) => {
-    const all = profile === undefined ? [] : ['-f', `${PLATFORM}/profiles/${profile}.yaml`];
-    if (values === undefined) return all;
-    const file = join(charts, `values-${files++}.json`);
-    writeFileSync(file, JSON.stringify(values));
-    return [...all, '-f', file];
-  };
-  const run = (...args: string[]) => cluster.plane.run(HELMS[helm], [...args, '--namespace', namespace]);
-  return {
-    install: (chart: string, values?: object, profile?: string) =>
-      run('install', release, chart, '--create-namespace', ...words(values, profile)),
-    upgrade: (chart: string, values?: object, profile?: string) =>
-      // Without the flag helm takes the values of the last revision when it is given none.
-      run('upgrade', release, chart, '--reset-values', ...words(values, profile)),
-    rollback: (revision: number) => run('rollback', release, String(revision)),
-    uninstall: () => run('uninstall', release),
-    /** What the release has in the cluster, without the bookkeeping of the server and of helm. */
-    async state(): Promise<Record<string, object>> {
-      const all = await cluster.everything(namespace);
-      return Object.fromEntries(
-        [...all]
-          .filter(([, { metadata }]) => metadata.labels?.['app.kubernetes.io/instance'] === release)
-          .map(([key, object]) => [key, content(object)]),
-      );
-    },
-  };
-}
-
-function content({ metadata, status: _, ...rest }: Manifest & { status?: unknown }): object {
-  const { name, labels, annotations } = metadata;
-  const { uid } = metadata as { uid?: string };
-  // A Job carries its own id in its selector and its template: another one after it was deleted and made again.
-  const spec = JSON.parse(JSON.stringify(rest).replaceAll(uid ?? '-', 'its own id')) as object;
-  return { ...spec, metadata: { name, labels, annotations: annotations ?? {} } };
-}
+const nextRelease = (chart: string) => releases.version(chart, '0.2.0');
+const runner = (helm: HelmName, namespace: string, release = 'ym') => releases.of(helm, namespace, { release });
 
 const CHANGED = { config: { routing: { default_model: 'another' } }, nats: { extraConfig: 'max_connections: 1000' } };
 const secrets = (state: Record<string, object>) =>
@@ -116,10 +66,13 @@ describe.each<HelmName>(['helm3', 'helm4'])('%s', (helm) => {
     },
   );
 
-  test('from one server of each to the ha profile and back, which changes nothing immutable', async () => {
-    const yard = runner(helm, `${helm}-grow`);
+  test('from one server of each to the ha profile, by the steps of docs/install.md, and back: nothing immutable', async () => {
+    const namespace = `${helm}-grow`;
+    const yard = runner(helm, namespace);
     await yard.install(PLATFORM, undefined, 'default');
     const small = await yard.state();
+    await expect(yard.upgrade(PLATFORM, undefined, 'ha')).rejects.toThrow(/More NATS servers/);
+    await cluster.plane.must('DELETE', `/apis/apps/v1/namespaces/${namespace}/statefulsets/ym-yardmaster-nats`);
     await yard.upgrade(PLATFORM, undefined, 'ha');
     const nats = (await yard.state())['StatefulSet/ym-yardmaster-nats'] as Manifest;
     expect(nats.spec.replicas).toBe(3);

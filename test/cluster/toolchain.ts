@@ -5,6 +5,7 @@ import { homedir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { NotHere } from '../charts/binaries.ts';
 
 const modules = fileURLToPath(new URL('go/', import.meta.url));
 const KUBERNETES = /k8s\.io\/kubernetes v(\S+)/.exec(readFileSync(`${modules}kubernetes/go.mod`, 'utf8'))![1]!;
@@ -45,12 +46,10 @@ export const PROGRAMS = {
   scheduler: kubernetes('kube-scheduler'),
 } satisfies Record<string, Program>;
 
-/** Why there can be no control plane here; the reader can do something about each. */
-export class NotHere extends Error {}
-
 /**
  * Paths of programs by name: those of `KUBEBUILDER_ASSETS` (as envtest has it) or, built once and kept in the cache
- * folder of the user, those that go/ pins. Throws `NotHere` where neither can be had.
+ * folder of the user, those that go/ pins. Throws `NotHere` where neither can be had: no toolchain, or modules that
+ * cannot be fetched. A build that fails with both is an error like any other.
  */
 export async function programs<Name extends keyof typeof PROGRAMS>(...names: Name[]): Promise<Record<Name, string>> {
   const found: Partial<Record<Name, string>> = {};
@@ -82,28 +81,44 @@ async function built(program: Program): Promise<string> {
   const go = await goCommand();
   mkdirSync(cache(), { recursive: true });
   const part = `${file}.${process.pid}`;
-  console.log(`test:cluster: building ${program.name} (once; the API server takes some minutes) into ${cache()}`);
+  console.log(`test:cluster: building ${program.name} (once; it takes some minutes) into ${cache()}`);
   const began = performance.now();
-  const output = await run(go, ['build', '-trimpath', '-o', part, '-ldflags', program.ldflags, program.package], {
+  const options = {
     cwd: module,
     env: { ...process.env, CGO_ENABLED: '0', GOFLAGS: '-buildvcs=false', GOWORK: 'off' },
-  });
-  if (output !== undefined) {
+  };
+  // Names every package that is needed, and so fetches what is not here yet.
+  const missing = await run(go, ['list', '-deps', program.package], options);
+  if (missing !== undefined) throw notFetched(`the modules of ${program.name} cannot be fetched`, missing);
+  const failed = await run(
+    go,
+    ['build', '-trimpath', '-o', part, '-ldflags', program.ldflags, program.package],
+    options,
+  );
+  if (failed !== undefined) {
     rmSync(part, { force: true });
-    throw new NotHere(`${program.name} could not be built:\n${output}`);
+    throw new Error(`${program.name} could not be built:\n${failed}`);
   }
   renameSync(part, file);
   console.log(`test:cluster: ${program.name} is built (${Math.round((performance.now() - began) / 1000)} s)`);
   return file;
 }
 
-/** Runs to the end, at the lowest priority: a build of minutes must not starve what else runs. Answers what failed. */
+const NO_ANSWER = /\bGet "https?:|\breading https?:|\bdial tcp\b|\bGOPROXY=off\b|\bgit (ls-remote|fetch)\b/;
+const NOT_THE_PINNED = /checksum mismatch|SECURITY ERROR/;
+
+/** Told apart by Go's words, because its exit code is 1 for all: nobody answers, or what was answered or asked is wrong. */
+const notFetched = (what: string, output: string): Error =>
+  NO_ANSWER.test(output) && !NOT_THE_PINNED.test(output)
+    ? new NotHere(`${what}:\n${output}`)
+    : new Error(`${what}:\n${output}`);
+
+/** Runs to the end, at the lowest priority: a build of minutes must not starve what else runs. Answers why it failed. */
 function run(command: string, args: string[], options: { cwd: string; env: NodeJS.ProcessEnv }) {
   return new Promise<string | undefined>((resolve) => {
     let output = '';
-    const child = spawn('nice', ['-n', '19', command, ...args], { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
-    for (const stream of [child.stdout, child.stderr])
-      stream.setEncoding('utf8').on('data', (text: string) => (output = (output + text).slice(-4000)));
+    const child = spawn('nice', ['-n', '19', command, ...args], { ...options, stdio: ['ignore', 'ignore', 'pipe'] });
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (output = (output + text).slice(-4000)));
     child.once('error', (error) => resolve(error.message));
     child.once('close', (code) => resolve(code === 0 ? undefined : output.trim() || `exit code ${code}`));
   });
@@ -122,8 +137,8 @@ function goCommand(): Promise<string> {
       .find(existsSync);
     if (file === undefined)
       throw new NotHere(
-        `there is no Go toolchain to build etcd and kube-apiserver with: install Go ${OLDEST_GO.join('.')} or newer, ` +
-          `or set KUBEBUILDER_ASSETS to a folder that has both`,
+        `there is no Go toolchain to build etcd and Kubernetes with: install Go ${OLDEST_GO.join('.')} or newer, ` +
+          `or set KUBEBUILDER_ASSETS to a folder that has them`,
       );
     // Outside the modules: a newer Go asked for in a go.mod would be fetched to answer.
     const { stdout } = await promisify(execFile)(file, ['env', 'GOVERSION'], { cwd: '/' });
@@ -157,9 +172,9 @@ export async function resourceDefinitions(): Promise<string[]> {
       .map((text) => JSON.parse(text) as { Path: string; Dir: string })
       .flatMap(({ Path, Dir }) => files[Path]!.map((file) => readFileSync(join(Dir, file), 'utf8')));
   } catch (error) {
-    if (error instanceof NotHere) throw error;
-    throw new NotHere(`CRDs could not be fetched: ${(error as { stderr?: string }).stderr || String(error)}`, {
-      cause: error,
-    });
+    const { stdout, stderr } = error as { stdout?: string; stderr?: string };
+    // Go says on stdout, module by module, what it could not fetch.
+    if (stdout === undefined) throw error;
+    throw notFetched('CRDs cannot be fetched', `${stdout}${stderr}`.trim());
   }
 }

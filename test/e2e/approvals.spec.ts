@@ -1,9 +1,12 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { Bus } from '@yardmaster/bus';
 import {
+  apiKeyEntryName,
   type AuditRecord,
   BUCKETS,
   messages,
+  mintApiKey,
+  ROLES,
   STREAMS,
   subjects,
   tenantApprovalsName,
@@ -113,6 +116,57 @@ it('a denied call is not run, and the model hears why', async () => {
   expect(done.state).toBe('completed');
   expect(done.output).toContain('not on a Friday');
   expect(existsSync(yard.file('denied.txt'))).toBe(false);
+});
+
+it('of many who decide at the same time one is heard, and that is what happens', async () => {
+  const run = await waiting(shell('echo raced >> raced.txt'));
+  const answers = await Promise.all(
+    Array.from({ length: 8 }, (_, index) => decide(run, { decision: index % 2 === 0 ? 'approve' : 'deny' })),
+  );
+  expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array<number>(7).fill(409)]);
+  const { state } = (await answers.find(({ status }) => status === 200)!.json()) as { state: string };
+  const done = await over(run);
+  expect(done.state).toBe('completed');
+  expect(existsSync(yard.file('raced.txt'))).toBe(state === 'approved');
+  if (state === 'denied') expect(done.output).toContain('A person denied this call');
+  else expect(readFileSync(yard.file('raced.txt'), 'utf8')).toBe('raced\n');
+});
+
+it('a yes to a call of a run that was cancelled runs nothing', async () => {
+  const run = await waiting(shell('echo cancelled > cancelled.txt'));
+  const [approval] = await approvals(run);
+  expect((await yard.api(`/v1/runs/${run.id}/cancel`, { method: 'POST' })).status).toBeLessThan(300);
+  const late = await yard.api(`/v1/runs/${run.id}/approvals/${approval!.call}`, {
+    json: { decision: 'approve', args_hash: approval!.args_hash },
+  });
+  // Heard before the dispatcher has closed the run, or too late for that: never acted on.
+  expect([200, 404, 409]).toContain(late.status);
+  await expect.poll(async () => (await yard.get(run.id)).state, { timeout: 30_000 }).toBe('cancelled');
+  const after = await yard.api(`/v1/runs/${run.id}/approvals/${approval!.call}`, {
+    json: { decision: 'approve', args_hash: approval!.args_hash },
+  });
+  expect([404, 409]).toContain(after.status);
+  expect(existsSync(yard.file('cancelled.txt'))).toBe(false);
+});
+
+it('another tenant sees nothing of a call that waits, and cannot decide on it', async () => {
+  const run = await waiting(shell('echo foreign > foreign.txt'));
+  const [approval] = await approvals(run);
+  const { key, entry } = await mintApiKey(tenantId('stranger'), { name: 'other', roles: [...ROLES] });
+  await setup.kv(BUCKETS.tenants).put(apiKeyEntryName(tenantId('stranger'), entry.id), JSON.stringify(entry));
+  const stranger = (path: string, init: Parameters<Stack['api']>[1] = {}) =>
+    yard.api(path, { ...init, headers: { authorization: `Bearer ${key}` } });
+  await expect.poll(async () => (await stranger('/v1/me')).status, { timeout: 10_000 }).toBe(200);
+  expect((await stranger(`/v1/runs/${run.id}/approvals`)).status).toBe(404);
+  const decided = await stranger(`/v1/runs/${run.id}/approvals/${approval!.call}`, {
+    json: { decision: 'approve', args_hash: approval!.args_hash },
+  });
+  expect(decided.status).toBe(404);
+  expect(await decided.text()).not.toContain(approval!.args_hash);
+  expect((await stranger('/v1/tenants/demo/approvals')).status).toBeGreaterThanOrEqual(403);
+  expect((await yard.get(run.id)).state).toBe('waiting_approval');
+  expect((await decide(run, { decision: 'deny' })).status).toBe(200);
+  expect((await over(run)).state).toBe('completed');
 });
 
 it('what needs no approval runs at once', async () => {

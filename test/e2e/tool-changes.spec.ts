@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { type RunView, type Stack, startStack } from './harness.js';
+import type { RunView } from '../api-views.ts';
+import { type Stack, startStack } from './harness.js';
 import { type OtherProvider, startOther } from './other-provider.js';
 
 // Tools come, go and change while runs are in the middle of their work: an MCP server announces another list, and an

@@ -166,12 +166,17 @@ kind: ServiceAccount
 automountServiceAccountToken: false
 {{- end }}
 
+{{/* (dict "root" $ "component" "api" ["data" true]); data: its pods keep what others need, even while they are not ready. */}}
 {{- define "yardmaster.pdb" -}}
 apiVersion: policy/v1
 kind: PodDisruptionBudget
 {{ include "yardmaster.metadata" . }}
 spec:
   maxUnavailable: 1
+  {{- if not .data }}
+  # Pods that are not ready serve nobody: a node with broken ones can be drained.
+  unhealthyPodEvictionPolicy: AlwaysAllow
+  {{- end }}
   selector:
     matchLabels:
       {{- include "yardmaster.selector" . | nindent 6 }}

@@ -11,7 +11,7 @@ import {
   YardError,
 } from '@yardmaster/contracts';
 import type { Log } from './log.js';
-import { decode, encode, Encoded, HeaderBlock } from './payload.js';
+import { decode, encode, Encoded, HeaderBlock, headerOf } from './payload.js';
 import { publish } from './reply-inbox.js';
 import { encodeError } from './wire-error.js';
 
@@ -46,21 +46,27 @@ const ERROR_REPLY = HeaderBlock.of([[HEADERS.error, '1']]);
 
 class Context implements ServeContext {
   readonly tenant: TenantId;
-  readonly deadlineMs: number;
-  readonly trace: string | undefined;
-  readonly #until: number;
+  readonly #message: Msg;
+  readonly #arrived = performance.now();
   #signal: AbortSignal | undefined;
 
   constructor(message: Msg) {
     this.tenant = tenantOf(message.subject);
-    this.deadlineMs = deadlineOf(message);
-    this.trace = message.headers?.get(HEADERS.trace) || undefined;
-    this.#until = performance.now() + this.deadlineMs;
+    this.#message = message;
   }
 
-  // Made on demand: most handlers answer in microseconds and never look at it.
+  // All of these on demand: most handlers answer in microseconds and never look at them.
+  get deadlineMs(): number {
+    return deadlineOf(this.#message);
+  }
+
+  get trace(): string | undefined {
+    return headerOf(this.#message, HEADERS.trace) || undefined;
+  }
+
   get signal(): AbortSignal {
-    return (this.#signal ??= AbortSignal.timeout(Math.max(0, Math.ceil(this.#until - performance.now()))));
+    const left = this.#arrived + this.deadlineMs - performance.now();
+    return (this.#signal ??= AbortSignal.timeout(Math.max(0, Math.ceil(left))));
   }
 }
 
@@ -68,7 +74,7 @@ class Context implements ServeContext {
 export const tenantOf = (subject: string) => tenantId(subject.slice(subject.lastIndexOf('.') + 1));
 
 export function deadlineOf(message: Msg): number {
-  const value = Number(message.headers?.get(HEADERS.deadline));
+  const value = Number(headerOf(message, HEADERS.deadline));
   return value > 0 && Number.isFinite(value) ? value : DEFAULT_DEADLINE_MS;
 }
 
@@ -83,27 +89,34 @@ export function serve<Q extends DescMessage, A extends DescMessage>(
   handler: (request: MessageShape<Q>, context: ServeContext) => Answer<A> | Promise<Answer<A>>,
 ): Served {
   const name = `${rpc.service}.${rpc.operation}`;
-  const answer = async (message: Msg) => {
+  const refuse = (reply: string, error: unknown) => {
+    if (!YardError.is(error) || error.class === 'INTERNAL')
+      log.error({ operation: name, err: error }, 'a handler failed');
+    try {
+      publish(nc, reply, encodeError(error), { headers: ERROR_REPLY });
+    } catch (cause) {
+      log.warn({ operation: name, err: cause }, 'an error could not be sent');
+    }
+  };
+  const send = (reply: string, result: Answer<A>) =>
+    publish(nc, reply, result instanceof Encoded ? result.bytes : encode(rpc.response, result));
+  // Not async: most questions are answered from memory, and promises were a good part of what that cost.
+  const answer = (message: Msg): Promise<void> | undefined => {
     const { reply } = message;
-    if (!reply) return;
+    if (!reply) return undefined;
     if (!mayAnswer(reply)) {
       log.warn({ operation: name, reply }, 'a question with a foreign reply subject was not answered');
-      return;
+      return undefined;
     }
     try {
-      const context = new Context(message);
-      const given = handler(decode(rpc.request, message), context);
-      const result = given instanceof Promise ? await given : given;
-      publish(nc, reply, result instanceof Encoded ? result.bytes : encode(rpc.response, result));
+      const given = handler(decode(rpc.request, message), new Context(message));
+      if (given instanceof Promise)
+        return given.then((result) => send(reply, result)).catch((error: unknown) => refuse(reply, error));
+      send(reply, given);
     } catch (error) {
-      if (!YardError.is(error) || error.class === 'INTERNAL')
-        log.error({ operation: name, err: error }, 'a handler failed');
-      try {
-        publish(nc, reply, encodeError(error), { headers: ERROR_REPLY });
-      } catch (cause) {
-        log.warn({ operation: name, err: cause }, 'an error could not be sent');
-      }
+      refuse(reply, error);
     }
+    return undefined;
   };
   return subscribeServing(nc, log, subjects.rpc(rpc, '*'), rpc.service, answer);
 }
@@ -114,7 +127,7 @@ export function subscribeServing(
   log: Log,
   subject: string,
   queue: string,
-  handle: (message: Msg) => Promise<void>,
+  handle: (message: Msg) => Promise<void> | undefined,
 ): Served {
   const running = new Set<Promise<void>>();
   const subscription: Subscription = nc.subscribe(subject, {
@@ -124,7 +137,9 @@ export function subscribeServing(
         log.error({ subject, err: error }, 'the server refused a subscription');
         return;
       }
-      const done: Promise<void> = handle(message).finally(() => running.delete(done));
+      const handled = handle(message);
+      if (handled === undefined) return;
+      const done = handled.finally(() => running.delete(done));
       running.add(done);
     },
   });

@@ -82,6 +82,8 @@ function patternProblem(patterns: Readonly<Record<string, string>>, args: Record
     if (!Object.hasOwn(patterns, pointer)) return `says nothing about ${pointer}`;
     const text = typeof value === 'string' ? value : canonical(value);
     try {
+      // By itself first: `a)|(?:.*` is only a pattern where something else closes it.
+      linearPattern(patterns[pointer] ?? '');
       if (!linearPattern(`^(?:${patterns[pointer]})$`).test(text)) return `its pattern for ${pointer} does not match`;
     } catch {
       return `its pattern for ${pointer} cannot be read`;
@@ -94,25 +96,34 @@ function patternProblem(patterns: Readonly<Record<string, string>>, args: Record
 }
 
 function hostProblem(hosts: readonly string[], args: Record<string, unknown>): string | undefined {
-  const found = [...urlsIn(args)];
+  const found = [...addressesIn(args)];
   if (found.length === 0) return 'no address among the arguments';
-  const other = found.find((url) => !hosts.includes(url.host));
-  return other === undefined ? undefined : `does not cover ${other.host}`;
+  const other = found.find((address) => !URL.canParse(address) || !hosts.includes(new URL(address).host));
+  if (other === undefined) return undefined;
+  return URL.canParse(other)
+    ? `does not cover ${new URL(other).host}`
+    : 'an address among the arguments cannot be read';
 }
 
 /** The hosts of all addresses among the arguments, as a grant of the kind `hosts` names them. */
 export function hostsIn(args: Record<string, unknown>): string[] {
-  return [...new Set([...urlsIn(args)].map((url) => url.host))].sort();
+  const hosts = [...addressesIn(args)]
+    .filter((address) => URL.canParse(address))
+    .map((address) => new URL(address).host);
+  return [...new Set(hosts)].sort();
 }
 
-function* urlsIn(value: unknown): Generator<URL> {
+/** Schemes whose addresses have a host even without slashes: `https:evil.test` and `https:/evil.test` lead there. */
+const WITH_HOST = /^(https?|wss?|ftp):/i;
+const WITH_SLASHES = /^([a-z][a-z0-9+.-]*:)?[/\\]{2}/i;
+
+/** Every text that a URL parser could take for an address with a host, with its scheme. */
+function* addressesIn(value: unknown): Generator<string> {
   if (typeof value === 'string') {
-    // As the URL parser reads it: without line breaks and tabs, and `//host` is an address too.
-    const address = value.replace(/[\t\n\r]/g, '').trim();
-    if (!/^([a-z][a-z0-9+.-]*:)?[/\\]{2}/i.test(address)) return;
-    const url = address.replace(/^[/\\]{2}/, 'https://');
-    if (URL.canParse(url)) yield new URL(url);
+    // As the URL parser reads it: without line breaks and tabs, and without control characters and blanks around it.
+    const text = value.replace(/[\t\n\r]/g, '').replace(/^[\u0000-\u0020]+|[\u0000-\u0020]+$/g, '');
+    if (WITH_HOST.test(text) || WITH_SLASHES.test(text)) yield text.replace(/^[/\\]{2}/, 'https://');
   } else if (typeof value === 'object' && value !== null) {
-    for (const item of Object.values(value)) yield* urlsIn(item);
+    for (const item of Object.values(value)) yield* addressesIn(item);
   }
 }

@@ -113,6 +113,14 @@ describe('the approval policy', () => {
     expect(call({ command: 'git status\nrm x' })).toBe('ask');
     expect(call({ command: 'git status', env: { GIT_PAGER: 'x' } })).toBe('ask');
     expect(call({})).toBe('ask');
+    // Patterns that would be wider only because something stands around them.
+    for (const pattern of ['a)|(?:.*', 'a|b)|(.*', '(?m)^git status$', ''])
+      expect(
+        decide(tool, {
+          args: { command: 'git status\nrm -rf .' },
+          grants: [grant({ kind: 'arguments', patterns: { '/command': pattern } })],
+        }).decision,
+      ).toBe('ask');
     const once = grant({ kind: 'call', argumentsHash: argumentsHash({ a: 1, b: [2] }) });
     expect(decide(tool, { args: { b: [2], a: 1 }, grants: [once] }).decision).toBe('allow');
     expect(decide(tool, { args: { b: [2], a: 2 }, grants: [once] }).decision).toBe('ask');
@@ -124,7 +132,24 @@ describe('the approval policy', () => {
     expect(call({ url: 'https://example.com/a' })).toBe('allow');
     expect(call({ url: 'https://example.com@evil.test/' })).toBe('ask');
     expect(call({ url: 'https://example.com/', mirrors: ['http://evil.test'] })).toBe('ask');
-    expect(call({ url: 'https://example.com/', next: '//evil.test/' })).toBe('ask');
+    for (const next of [
+      '//evil.test/',
+      'https:evil.test',
+      'https:/evil.test/',
+      '\u0001https://evil.test',
+      '\\\\evil.test',
+    ])
+      expect([next, call({ url: 'https://example.com/', next })]).toEqual([next, 'ask']);
+    expect(call({ url: 'https://example.com/', next: 'ht\ntps://evil.test' })).toBe('ask');
+    expect(call({ url: 'https://example.com/', next: 'https://ex ample.com' })).toBe('ask');
+    expect(call({ url: 'https://example.com/', note: 'mailto:a@b.c', more: 'as said: no' })).toBe('allow');
+    for (const hosts of [['*'], ['*.com'], ['.*'], ['']])
+      expect(
+        decide(subject('network'), {
+          args: { url: 'https://example.com/' },
+          grants: [grant({ kind: 'hosts', hosts })],
+        }).decision,
+      ).toBe('ask');
     expect(call({ q: 'x' })).toBe('ask');
     expect(decide(subject('network'), { grants: [grant(ANY)] }).decision).toBe('ask');
   });

@@ -1,32 +1,27 @@
-import { type AnySchema, type CodeKeywordDefinition, type KeywordCxt, _ } from 'ajv';
+import { type Ajv, type AnySchema, type CodeKeywordDefinition, type KeywordCxt, _ } from 'ajv';
 import { alwaysValidSchema, mergeEvaluated } from 'ajv/dist/compile/util.js';
-import { validateArray } from 'ajv/dist/vocabularies/code.js';
+import type { Dialect } from './json-schema.js';
 
 /**
- * `prefixItems` of 2020-12 and `items` of draft-07. Ajv's own skip every keyword that follows them (`contains`,
+ * Replaces `prefixItems` of 2020-12, or `items` of draft-07. Ajv's own skip every keyword that follows them (`contains`,
  * `uniqueItems`, …) where a list ends before the first item that they check, so that wrong lists pass.
  */
-export const prefixItems: CodeKeywordDefinition = {
-  keyword: 'prefixItems',
-  type: 'array',
-  schemaType: ['array'],
-  // Before `unevaluatedItems`, which has to know what was looked at.
-  before: 'contains',
-  code: (cxt) => tuple(cxt, cxt.schema as AnySchema[]),
-};
-
-export const draft07Items: CodeKeywordDefinition = {
-  keyword: 'items',
-  type: 'array',
-  schemaType: ['object', 'array', 'boolean'],
-  before: 'contains',
-  code(cxt) {
-    const schema = cxt.schema as AnySchema | AnySchema[];
-    if (Array.isArray(schema)) return tuple(cxt, schema);
-    cxt.it.items = true;
-    if (alwaysValidSchema(cxt.it, schema) !== true) cxt.ok(validateArray(cxt));
-  },
-};
+export function useWholeTuples(ajv: Ajv, dialect: Dialect): void {
+  const keyword = dialect === '2020-12' ? 'prefixItems' : 'items';
+  const own = ajv.getKeyword(keyword) as CodeKeywordDefinition;
+  ajv.removeKeyword(keyword);
+  ajv.addKeyword({
+    keyword,
+    type: 'array',
+    schemaType: own.schemaType,
+    // Before `unevaluatedItems`, which has to know what was looked at.
+    before: 'contains',
+    code(cxt) {
+      if (Array.isArray(cxt.schema)) tuple(cxt, cxt.schema as AnySchema[]);
+      else own.code(cxt);
+    },
+  } as CodeKeywordDefinition);
+}
 
 function tuple(cxt: KeywordCxt, schemas: readonly AnySchema[]): void {
   const { gen, data, keyword, it } = cxt;

@@ -227,6 +227,11 @@ it('deprecated tools can be called and are not offered, retired ones are gone', 
   await eventually('crm_old', 2);
   const search = await caller.request(Registry.search, acme, { query: 'obituary' }, { timeoutMs: 5_000 });
   expect(search.hits).toEqual([]);
+  const { tools } = await caller.request(Registry.list, acme, {}, { timeoutMs: 5_000 });
+  expect(
+    tools.map(({ name, state }) => `${name} ${state}`),
+    'the list has all of them',
+  ).toContain('crm_old deprecated');
   await put(tool('crm_old', { description: 'Prints an obituary.', state: 'retired' }));
   await expect.poll(async () => (await refusal(get('crm_old'))).class).toBe('NOT_FOUND');
 });

@@ -1,6 +1,7 @@
 // An MCP server for tests that does what it is told to do wrong, spoken by hand so that it can: `node mcp-peer.mjs STATE
 // stdio|http [PORT]`. STATE is a JSON file that is read for every answer:
-// {tools, pageSize?, sameCursor?, authorization?: [accepted tokens]}. Over HTTP it keeps what it saw in STATE.seen.
+// {tools, pageSize?, sameCursor?, authorization?: [accepted tokens], mute?, deep?, long?}. `mute` answers nothing; for
+// "@deep@" and "@long@" in its answers stand so many levels of objects, and so many letters. Over HTTP it keeps what it saw in STATE.seen.
 import { appendFileSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { createHash, randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
@@ -9,11 +10,12 @@ import { createInterface } from 'node:readline';
 
 const [file, mode, port] = process.argv.slice(2);
 const state = () => {
-  for (;;) {
+  for (let tries = 1; ; tries++) {
     try {
       return JSON.parse(readFileSync(file, 'utf8'));
-    } catch {
+    } catch (error) {
       // It is being written just now.
+      if (tries === 1000) throw error;
     }
   }
 };
@@ -23,6 +25,12 @@ const text = (value) => ({
 });
 const fault = (code, message) => ({ error: { code, message } });
 let kept = [];
+const written = (message) => {
+  const { deep = 0, long = 0 } = state();
+  return JSON.stringify(message)
+    .replaceAll('"@deep@"', () => '{"a":'.repeat(deep) + '{}' + '}'.repeat(deep))
+    .replaceAll('"@long@"', () => `"${'x'.repeat(long)}"`);
+};
 // Not the pid: every sandbox counts its own.
 const PROCESS = randomUUID();
 
@@ -76,6 +84,7 @@ const CALLS = {
 
 async function answer(message, session) {
   const { id, method, params = {} } = message;
+  if (state().mute) return undefined;
   if (id === undefined) return undefined;
   const say = (result) => ({ jsonrpc: '2.0', id, ...('error' in result ? result : { result }) });
   if (method === 'initialize')
@@ -100,7 +109,7 @@ async function answer(message, session) {
 }
 
 if (mode === 'stdio') {
-  const send = (message) => process.stdout.write(`${JSON.stringify(message)}\n`);
+  const send = (message) => process.stdout.write(`${written(message)}\n`);
   const session = { token: process.env.PEER_TOKEN };
   process.stderr.write('the peer begins\n');
   createInterface({ input: process.stdin }).on('line', (line) => {
@@ -131,6 +140,6 @@ if (mode === 'stdio') {
     const reply = await answer(message, { token, id: own });
     if (reply === undefined) return response.writeHead(202).end();
     response.writeHead(200, { 'content-type': 'application/json', ...(own && { 'mcp-session-id': own }) });
-    response.end(JSON.stringify(reply));
+    response.end(written(reply));
   }).listen(Number(port), '127.0.0.1', () => process.stdout.write('ready\n'));
 }

@@ -5,7 +5,7 @@ import type { PlatformConfig } from '@yardmaster/service-kit';
 import { expect, it } from 'vitest';
 import { planRun } from './run-plan.js';
 
-const tool = (name: string, more: Partial<Tool> = {}): Tool =>
+const tool = (name: string, more: { kind?: string; aliases?: string[] } = {}): Tool =>
   create(ToolSchema, {
     ...{ name, description: `Tool ${name}.`, parametersJson: '{"type":"object"}', kind: 'crm', effect: 'read' },
     ...{ hash: name, state: 'active', ...more },

@@ -1,6 +1,7 @@
-import { type TenantId, YardError } from '@yardmaster/contracts';
+import { type TenantId, type Tool, YardError } from '@yardmaster/contracts';
 import type { Logger } from '@yardmaster/service-kit';
 import type { ToolCatalogue } from '../tools/tool-catalogue.js';
+import { toolHash } from '../tools/tool-hash.js';
 import { problemsOf } from '../tools/tool-rules.js';
 import { type McpLink, ownError } from './mcp-link.js';
 import { listTools } from './mcp-listing.js';
@@ -153,19 +154,25 @@ export class McpFollower {
     const { catalogue, scope } = this;
     const { definition } = this.link;
     const kept = new Set<string>();
+    const registered = new Map(catalogue.ofServer(scope, definition.id).map((tool) => [tool.name, tool]));
     for (const listed of tools) {
-      const tool = toolOf(definition, listed);
+      let tool: Tool;
+      let unchanged: boolean;
+      try {
+        tool = toolOf(definition, listed);
+        // What is registered has been checked: doing it again at every listing would keep those waiting that come anew.
+        unchanged = registered.get(tool.name)?.hash === toolHash(tool);
+      } catch {
+        quarantined[listed.name] = 'its schema is nested too deeply to be written down';
+        continue;
+      }
       const taken = scope === undefined ? undefined : catalogue.ownWithoutServer(scope, tool.name);
-      const problems = taken === undefined ? await problemsOf(tool, new Map()) : [];
-      // The definition was fine when it was registered, and the machine may only be busy now.
-      const onlySlow = problems.length > 0 && problems.every(({ message }) => message.includes('takes more than'));
+      const problems = taken === undefined && !unchanged ? await problemsOf(tool, new Map()) : [];
       if (problems.length > 0 || taken !== undefined || kept.has(tool.name)) {
         quarantined[listed.name] =
           taken !== undefined
             ? `the tenant has registered a tool "${tool.name}" itself`
             : (problems[0]?.message ?? 'it is listed twice');
-        if (onlySlow && catalogue.ofServer(scope, definition.id).some(({ name }) => name === tool.name))
-          kept.add(tool.name);
         continue;
       }
       kept.add(tool.name);

@@ -162,15 +162,24 @@ export class McpService implements OnApplicationBootstrap, OnModuleDestroy {
       effect,
       timeoutMs: tool.timeoutMs,
       input: {},
-      run: (args, { signal, timeoutMs, call }) =>
-        callTool(this.session(definition, tenant), {
-          tool: tool.serverTool,
+      run: async (args, { signal, timeoutMs, call }) => {
+        // What was checked, and perhaps approved, is the definition of this hash and no other.
+        const agreed = call.toolHash === '' ? tool : await this.catalogue.withHash(tool, call.toolHash);
+        if (agreed === undefined)
+          return {
+            ok: false,
+            reason: 'refused',
+            output: `The MCP server "${tool.server}" has changed the definition of "${name}" since this call was made. Nothing was run; look at the tool as it is now.`,
+          };
+        return callTool(this.session(definition, tenant), {
+          tool: agreed.serverTool,
           args,
-          outputSchemaJson: tool.outputSchemaJson,
+          outputSchemaJson: agreed.outputSchemaJson,
           signal,
           timeoutMs,
           mayRepeat: effect !== 'unsafe' && call.effect !== 'unsafe',
-        }),
+        });
+      },
     };
   }
 

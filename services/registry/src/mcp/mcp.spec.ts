@@ -141,7 +141,19 @@ beforeAll(async () => {
   await ensureTopology(setup, { kinds: [], ackWaitMs: 2_000 });
   await setup.close();
   [api, dispatcher] = await Promise.all([connect('api'), connect('dispatcher')]);
-  for (const name of ['box', 'trusted', 'plain', 'paged', 'endless', 'spoilt', 'shared', 'own', 'cells', 'fickle'])
+  for (const name of [
+    'box',
+    'trusted',
+    'plain',
+    'paged',
+    'endless',
+    'spoilt',
+    'shared',
+    'own',
+    'cells',
+    'fickle',
+    'hostile',
+  ])
     say(name, { tools: ALL });
   say('paged', { tools: Array.from({ length: 25 }, (_, index) => listed(`t${index}`)), pageSize: 10 });
   say('endless', { tools: ALL, pageSize: 1, sameCursor: true });
@@ -163,6 +175,7 @@ beforeAll(async () => {
     endless: stdio('endless'),
     spoilt: stdio('spoilt'),
     fickle: stdio('fickle'),
+    hostile: stdio('hostile'),
     // The platform lists, each tenant calls with its own.
     shared: {
       url: await httpPeer('shared'),
@@ -208,12 +221,30 @@ const tools = async (tenant: TenantId): Promise<Tool[]> =>
 const ofServer = async (tenant: TenantId, server: string) =>
   (await tools(tenant)).filter((tool) => tool.server === server).map(({ name }) => name);
 
-async function call(tenant: TenantId, name: string, args: object = {}, timeoutMs = 20_000): Promise<ToolResult> {
+async function call(
+  tenant: TenantId,
+  name: string,
+  args: object = {},
+  timeoutMs = 20_000,
+  toolHash = '',
+): Promise<ToolResult> {
   const [runId, callId, nonce] = [newId(), '1-0', newId()];
   const argumentsJson = JSON.stringify(args);
   const hash = argsHash(argumentsJson);
   await dispatcher.enqueue(subjects.tool('mcp', tenant), ToolCallSchema, {
-    ...{ name, runId, callId, nonce, argumentsJson, argsHash: hash, historySeq: 1n, tenant, effect: '', timeoutMs },
+    ...{
+      name,
+      runId,
+      callId,
+      nonce,
+      argumentsJson,
+      argsHash: hash,
+      historySeq: 1n,
+      tenant,
+      effect: '',
+      timeoutMs,
+      toolHash,
+    },
   });
   for (;;) {
     const found = await dispatcher.getStored('YM_RES', subjects.result(tenant, runId, callId, nonce), ToolResultSchema);
@@ -355,6 +386,50 @@ it('a change that a server announces is a new version with another hash; what it
   const after = (await tools(acme)).find(({ name }) => name === 'fickle__echo')!;
   expect(after.version).toBe(before.version + 1);
   expect(after.hash).not.toBe(before.hash);
+  // A call that was decided on before is one of a tool that is no more.
+  const old = await call(acme, 'fickle__echo', { text: 'as agreed' }, 20_000, before.hash);
+  expect(old).toMatchObject({ ok: false, reason: 'refused', outcomeUnknown: false });
+  expect(old.output).toMatch(/has changed the definition of "fickle__echo".*Nothing was run/);
+  expect(await call(acme, 'fickle__echo', { text: 'anew' }, 20_000, after.hash)).toMatchObject({ output: 'anew' });
+});
+
+it('what a server sends in order to do harm harms its own tools at most', async () => {
+  await inState('hostile', 'ready');
+  say('hostile', {
+    tools: [
+      listed('bottomless', { inputSchema: { type: 'object', properties: { a: '@deep@' } } }),
+      listed('deep_default', { inputSchema: { type: 'object', properties: { a: { default: '@deep@' } } } }),
+      listed('endless', { description: '@long@' }),
+      listed('good'),
+      listed('proto', { inputSchema: JSON.parse('{"type":"object","properties":{"__proto__":{"type":"string"}}}') }),
+      listed('regex', { inputSchema: { type: 'object', patternProperties: { '^(a+)+$': {} } } }),
+    ],
+    deep: 20_000,
+    long: 9_000_000,
+  });
+  await expect
+    .poll(async () => Object.keys((await status('hostile')).quarantined).sort(), { timeout: 30_000 })
+    .toEqual(['bottomless', 'deep_default']);
+  expect(await ofServer(acme, 'hostile')).toEqual(
+    ['endless', 'good', 'proto', 'regex'].map((one) => `hostile__${one}`),
+  );
+  const long = (await tools(acme)).find(({ name }) => name === 'hostile__endless')!;
+  expect(long.description.length).toBeLessThanOrEqual(10_000);
+
+  say('hostile', { tools: Array.from({ length: 10_000 }, (_, index) => listed(`t${index}`)), pageSize: 1000 });
+  await expect.poll(async () => (await status('hostile')).problem, { timeout: 30_000 }).toMatch(/more than 2000 tools/);
+  // What was registered stays until there is a list that can be used.
+  expect(await ofServer(acme, 'hostile')).toContain('hostile__good');
+
+  say('hostile', { tools: [listed('good', { description: '@long@' })], long: 11_000_000 });
+  await expect
+    .poll(async () => (await status('hostile')).problem, { timeout: 60_000 })
+    .not.toMatch(/more than 2000 tools/);
+  expect((await status('hostile')).state).toBe('failed');
+
+  say('hostile', { tools: [listed('good')] });
+  await inState('hostile', 'ready');
+  expect(await ofServer(acme, 'hostile')).toEqual(['hostile__good']);
 });
 
 it('structured content is checked against what the tool promised', async () => {

@@ -116,6 +116,17 @@ export class ToolCatalogue implements OnModuleInit {
     return this.ofAllServers().filter((tool) => tool.tenant === (scope ?? '') && tool.server === server);
   }
 
+  /**
+   * `tool` as it was when its hash was `hash`: itself, or what the bucket has, where another replica may have written what
+   * is not seen here yet. Undefined when its definition is another one now.
+   */
+  async withHash(tool: Tool, hash: string): Promise<Tool | undefined> {
+    if (tool.hash === hash) return tool;
+    const stored = await this.bus.kv(BUCKETS.tools).get(`${tool.tenant || SHARED}.${tool.name}`);
+    const now = stored === undefined ? undefined : fromBinary(ToolSchema, stored.value);
+    return now?.hash === hash ? now : undefined;
+  }
+
   /** The tenant's own tool of this name, unless it belongs to an MCP server. */
   ownWithoutServer(tenant: TenantId, name: string): Tool | undefined {
     const tool = this.snapshot.get(`${tenant}.${name}`);

@@ -47,54 +47,62 @@ export class ToolViews {
   }
 
   of(tenant: TenantId): ToolView {
-    return this.views.get(tenant, () => {
-      const tools = new Map(this.owners.get(SHARED));
-      for (const [name, tool] of this.owners.get(tenant) ?? []) tools.set(name, tool);
-      const byAlias = new Map<string, Tool>();
-      for (const [name, tool] of tools) {
-        if (tool.state === 'retired') tools.delete(name);
-        else for (const alias of tool.aliases) byAlias.set(alias, tool);
-      }
-      return { value: { tools, byAlias }, weight: tools.size };
-    });
+    return this.views.get(tenant) ?? this.makeView(tenant);
   }
 
   /** The search over what is active. */
   index(tenant: TenantId): ToolSearch {
-    return this.indexes.get(tenant, () => {
-      const active = [...this.of(tenant).tools.values()].filter(
-        ({ state, kind }) => state === 'active' && kind !== 'meta',
-      );
-      return { value: new ToolSearch(catalogueOf(active.map(viewOf))), weight: active.length };
-    });
+    return this.indexes.get(tenant) ?? this.makeIndex(tenant);
+  }
+
+  private makeView(tenant: TenantId): ToolView {
+    const tools = new Map(this.owners.get(SHARED));
+    for (const [name, tool] of this.owners.get(tenant) ?? []) tools.set(name, tool);
+    const byAlias = new Map<string, Tool>();
+    for (const [name, tool] of tools) {
+      if (tool.state === 'retired') tools.delete(name);
+      else for (const alias of tool.aliases) byAlias.set(alias, tool);
+    }
+    return this.views.add(tenant, { tools, byAlias }, tools.size);
+  }
+
+  private makeIndex(tenant: TenantId): ToolSearch {
+    const active = [...this.of(tenant).tools.values()].filter(
+      ({ state, kind }) => state === 'active' && kind !== 'meta',
+    );
+    return this.indexes.add(tenant, new ToolSearch(catalogueOf(active.map(viewOf))), active.length);
   }
 }
 
-/** Values by key, those that were used last; together they weigh `most` at most, or it is a single one. */
+/**
+ * Values by key; together they weigh `most` at most, or it is a single one. Those that were asked for since room was last
+ * made stay before those that were not: to note that costs nothing, an exact order would.
+ */
 class RecentlyUsed<V> {
-  private readonly values = new Map<string, { value: V; weight: number }>();
+  private readonly values = new Map<string, { value: V; weight: number; used: boolean }>();
   private weight = 0;
 
   constructor(private readonly most: number) {}
 
-  /** The value of a key, made when it is not there. */
-  get(key: string, make: () => { value: V; weight: number }): V {
+  get(key: string): V | undefined {
     const known = this.values.get(key);
-    if (known !== undefined) {
-      this.values.delete(key);
-      this.values.set(key, known);
-      return known.value;
-    }
-    const made = make();
+    if (known === undefined) return undefined;
+    known.used = true;
+    return known.value;
+  }
+
+  /** Adds a value that is not there, and answers it. */
+  add(key: string, value: V, itsWeight: number): V {
     // What weighs nothing takes memory too.
-    const entry = { value: made.value, weight: 1 + made.weight };
-    for (const oldest of this.values.keys()) {
-      if (this.weight + entry.weight <= this.most) break;
+    const weight = 1 + itsWeight;
+    for (const [oldest, entry] of this.values) {
+      if (this.weight + weight <= this.most) break;
       this.delete(oldest);
+      // Once more at the end of the row, where it comes up again if all others were used too.
+      if (entry.used) this.insert(oldest, { ...entry, used: false });
     }
-    this.values.set(key, entry);
-    this.weight += entry.weight;
-    return entry.value;
+    this.insert(key, { value, weight, used: false });
+    return value;
   }
 
   delete(key: string): void {
@@ -105,5 +113,10 @@ class RecentlyUsed<V> {
   clear(): void {
     this.values.clear();
     this.weight = 0;
+  }
+
+  private insert(key: string, entry: { value: V; weight: number; used: boolean }): void {
+    this.values.set(key, entry);
+    this.weight += entry.weight;
   }
 }

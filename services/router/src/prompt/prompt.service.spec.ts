@@ -25,7 +25,7 @@ class Bucket implements KvSnapshot<Tool> {
     return () => this.listeners.delete(listener);
   }
   stop() {}
-  put(key: string, more: Partial<Tool> = {}) {
+  put(key: string, more: { state?: string } = {}) {
     const name = key.split('.')[1]!;
     const tool = create(ToolSchema, {
       name,

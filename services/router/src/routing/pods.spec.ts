@@ -61,6 +61,18 @@ describe('a provider whose pods are known', () => {
     expect([b, ...rest]).toEqual(['b: ok', 'local (stands in): ok', 'other: ok']);
   });
 
+  it('is of one kind with them: what was found under the name of another kind gets neither requests nor a key', () => {
+    const cloud = { kind: 'anthropic', key_env: 'CLOUD_KEY' };
+    const table = providerTable(config({ local: cloud }), { CLOUD_KEY: 'k' }, [pod('a')]);
+    expect(table.pods.size).toBe(0);
+    expect(table.providers.get('local')?.baseUrl).toContain('anthropic.com');
+    expect(table.warnings).toEqual([
+      'provider "local" is "anthropic", and a "llamacpp" was found under its name: left out',
+    ]);
+    for (const kind of ['llama-server', 'llamacpp-completion'])
+      expect(providerTable(config({ local: { ...local, kind } }), {}, [pod('a')]).pods.size, kind).toBe(1);
+  });
+
   it('nothing goes to it by its address either while none of its pods is ready', () => {
     expect(places([pod('a', 'loading'), pod('b', 'draining')])).toEqual([
       'a: is loading: because',

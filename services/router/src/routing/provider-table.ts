@@ -54,6 +54,13 @@ export function providerTable(
   for (const one of found) {
     const { found: pod, base_url: url, slots, ...said } = one;
     const configured = config.providers[pod.provider];
+    // Its key is for its own address: whoever can write into the bucket must not get it sent to another one.
+    if (configured !== undefined && serverOf(configured.kind) !== serverOf(said.kind)) {
+      warnings.push(
+        `${TEXT(pod.provider)} is "${configured.kind}", and a "${said.kind}" was found under its name: left out`,
+      );
+      continue;
+    }
     // What people wrote holds over what the pod says of itself; where it is and how much fits in, only the pod knows.
     const entry: ProviderConfig = { ...said, ...configured, base_url: url, ...(slots === undefined ? {} : { slots }) };
     const made = entryOf(pod.provider, entry, env, warnings);
@@ -71,7 +78,7 @@ function entryOf(
   env: NodeJS.ProcessEnv,
   warnings: string[],
 ): ProviderEntry | undefined {
-  const kind = kindOf(entry.kind);
+  const kind = providerKind(entry.kind);
   if (kind === undefined) {
     warnings.push(
       `${TEXT(name)}: there is no kind "${entry.kind.slice(0, 60)}"; known: ${providerKindNames().join(', ')}, custom:<url>`,
@@ -106,9 +113,8 @@ function entryOf(
   };
 }
 
-function kindOf(text: string): ProviderKind | undefined {
-  return providerKind(text);
-}
+/** What server a kind is a way to talk to: llama.cpp has two. */
+const serverOf = (kind: string): string | undefined => providerKind(kind)?.kind.replace(/-completion$/, '');
 
 function authOf(entry: ProviderConfig, kind: ProviderKind): AuthStyle {
   if (entry.auth === undefined) return kind.auth;
