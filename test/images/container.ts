@@ -66,7 +66,9 @@ export class Container {
   /** Processes in it that have ended and that nobody has waited for. */
   zombies(): string[] {
     const args = ['--root', this.state, 'state', this.options.name];
-    const { pid } = JSON.parse(spawnSync('runc', args, { encoding: 'utf8' }).stdout) as { pid: number };
+    const { status, stdout, stderr } = spawnSync('runc', args, { encoding: 'utf8' });
+    if (status !== 0) throw new Error(`${this.options.name}: ${stderr.trim()} ${this.output}`);
+    const { pid } = JSON.parse(stdout) as { pid: number };
     // Not from the control group, which does not count them any more.
     const all = readdirSync('/proc').flatMap((name) => {
       try {

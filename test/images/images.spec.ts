@@ -32,6 +32,7 @@ afterAll(() => images.remove());
 interface Config {
   User: string;
   Env: string[];
+  Entrypoint?: string[];
   Cmd: string[];
   WorkingDir: string;
   ExposedPorts?: Record<string, unknown>;
@@ -171,8 +172,8 @@ describe('all of them together', () => {
     service: string,
     more: { command?: string[]; name?: string; env?: Record<string, string>; user?: number } = {},
   ) {
-    const { Env, Cmd, WorkingDir } = await configOf(service);
-    const { command = Cmd, name = service, env = {}, user = USER } = more;
+    const { Env, Entrypoint = [], Cmd, WorkingDir } = await configOf(service);
+    const { command = [...Entrypoint, ...Cmd], name = service, env = {}, user = USER } = more;
     const container = Container.start({
       rootfs: await rootfs(service),
       folder: join(images.folder, 'containers'),
@@ -372,6 +373,9 @@ describe('all of them together', () => {
   });
 
   test('commands that are ended, and what they left behind, are waited for', async () => {
+    // That such processes are seen at all.
+    const careless = await start('yard', { name: 'careless', command: ['sh', '-c', '(sleep 1 &); exec sleep 600'] });
+    await expect.poll(() => careless.zombies(), { timeout: 20_000 }).toEqual(['sleep']);
     const container = containers.get('executor-shell')!;
     for (let i = 0; i < 3; i++) expect(await runOf('take too long')).toMatchObject({ state: 'completed' });
     expect(JSON.stringify(model.seen.at(-1)?.body.messages)).toMatch(/timed? ?out|time limit/i);
