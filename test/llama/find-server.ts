@@ -110,6 +110,9 @@ function built(): string {
     LLAMA_BUILD_TESTS: 'OFF',
     LLAMA_BUILD_EXAMPLES: 'OFF',
     LLAMA_BUILD_APP: 'OFF',
+    // What every x86-64 of the last ten years has, not what this one has: built for a processor with AMX, it ends with
+    // SIGSEGV where the kernel does not let programs use that.
+    GGML_NATIVE: 'OFF',
     // Its page would be fetched while it is built.
     LLAMA_USE_PREBUILT_UI: 'OFF',
     LLAMA_OPENSSL: 'OFF',

@@ -19,9 +19,10 @@ export class FaultConnection {
   readonly closed: Promise<void>;
   private readonly socket: Socket;
 
-  constructor(socket: Socket) {
+  /** `closed` is that of the socket, which may carry many requests. */
+  constructor(socket: Socket, closed: Promise<void>) {
     this.socket = socket;
-    this.closed = new Promise((resolve) => socket.once('close', () => resolve()));
+    this.closed = closed;
   }
 
   get isClosed(): boolean {
@@ -88,7 +89,8 @@ export async function startFaultServer(script: FaultScript): Promise<FaultServer
   const sockets = new Set<Socket>();
   const server: Server = createServer((socket) => {
     sockets.add(socket);
-    socket.on('close', () => sockets.delete(socket));
+    const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
+    void closed.then(() => sockets.delete(socket));
     socket.on('error', () => undefined);
     let pending = Buffer.alloc(0);
     socket.on('data', (bytes: Buffer) => {
@@ -98,7 +100,7 @@ export async function startFaultServer(script: FaultScript): Promise<FaultServer
         if (taken === undefined) return;
         pending = pending.subarray(taken.length);
         running.requests.push(taken.request);
-        void running.script(taken.request, new FaultConnection(socket));
+        void running.script(taken.request, new FaultConnection(socket, closed));
       }
     });
   });

@@ -3,6 +3,7 @@ import { Interrupted, StillRunning } from '../cli/interruptions.js';
 import type { Invocation } from '../cli/invocation.js';
 import type { Session } from '../connection/session.js';
 import { exitCodeOf } from '../exit-codes.js';
+import { UnansweredCalls } from './unanswered-calls.js';
 import { RunProgress } from '../run-progress.js';
 import { printable } from '../terminal.js';
 
@@ -25,12 +26,14 @@ export async function follow(
   const { output } = invocation;
   const { signal, release } = detachable(invocation, run);
   const progress = new RunProgress(invocation.terminal);
+  const unanswered = new UnansweredCalls((hint) => output.note(hint));
   try {
     for await (const event of session.api.runs.events(run, {
       signal,
       ...(options.after === undefined ? {} : { after: options.after }),
       onReconnect: (attempt) => output.note(`connection lost, trying again (${attempt})`),
     })) {
+      unanswered.see(event);
       if (output.form === 'jsonl') output.line(JSON.stringify(event));
       else if (!output.structured && output.form !== 'name') progress.show(event);
       if (event.type !== 'tool.approval_required') continue;
@@ -41,6 +44,7 @@ export async function follow(
     await showResult(invocation, done, progress);
     return exitCodeOf(done.state);
   } finally {
+    unanswered.close();
     release();
   }
 }

@@ -5,7 +5,7 @@ import { openJetStream } from '../stack/stack-servers.js';
 import { stackFile, stackIn } from '../stack/checkout.js';
 import { StackError } from '../stack/stack-error.js';
 
-/** `yard queue list`: streams with what they hold, and for work queues what waits and what is being worked on. */
+/** `yard queue list`: streams with what they hold, and for work queues what waits, what is worked on and who asks. */
 export async function list({ output }: Invocation): Promise<void> {
   const stack = stackIn(stackFile());
   if (stack === undefined)
@@ -24,6 +24,7 @@ export async function list({ output }: Invocation): Promise<void> {
         { name: 'messages', of: (item) => item.messages },
         { name: 'waiting', of: (item) => item.waiting },
         { name: 'working', of: (item) => item.working },
+        { name: 'pulling', of: (item) => item.pulling },
         { name: 'bytes', of: (item) => item.bytes },
         { name: 'oldest', of: (item) => (item.messages === 0 ? undefined : ago(item.oldest_at)) },
         { name: 'subjects', of: (item) => item.subjects.join(' '), wide: true },

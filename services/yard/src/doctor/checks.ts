@@ -2,11 +2,13 @@ import { execFile } from 'node:child_process';
 import { existsSync, statSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { OLDEST_SERVER, versionAtLeast } from '@yardmaster/bus';
 import { BUCKETS, BUILT_IN_EXECUTORS, STREAMS, toolStream } from '@yardmaster/contracts';
 import { CHECKOUT, isBuilt, stackFile, stateFolder } from '../stack/checkout.js';
 import { type Check, Finding, type Patient, Skip } from './examine.js';
+import type { StreamState } from '../stack/stack-servers.js';
 import { redisInfo } from './redis-info.js';
 
 const OLDEST_NODE = [22, 19, 0] as const;
@@ -14,6 +16,8 @@ const OLDEST_REDIS = [7, 0, 0] as const;
 /** Free space below which JetStream and Redis may stop writing. */
 const LEAST_FREE_BYTES = 1024 ** 3;
 const LARGEST_SKEW_MS = 2_000;
+/** Longer than an executor takes from the end of one call to its request for the next. */
+const BETWEEN_LOOKS_MS = 1_000;
 
 /** All checks; one for each service that the stack has. */
 export function CHECKS(patient: Patient): Check[] {
@@ -50,6 +54,7 @@ export function CHECKS(patient: Patient): Check[] {
       look: streams,
       remedy: 'yard setup bootstrap, or start the stack again',
     },
+    { id: 'executors.serving', title: 'calls have an executor', look: executorsServe },
     { id: 'nats.dead_letters', title: 'no dead letters', look: deadLetters },
     {
       id: 'redis.version',
@@ -179,6 +184,38 @@ async function streams(patient: Patient): Promise<string> {
   const missing = wanted.filter((name) => !there.has(name));
   if (missing.length > 0) throw new Error(`missing: ${missing.join(', ')}`);
   return `${there.size} there`;
+}
+
+/** Queues of calls, by the kind that is in their subject, in which calls wait while nobody asks for them or works on one. */
+function unserved(streams: readonly StreamState[]): Map<string, number> {
+  return new Map(
+    streams.flatMap(({ subjects: [subject = ''], waiting, working, pulling }): [string, number][] => {
+      const kind = /^ym\.tool\.([^.]+)\./.exec(subject)?.[1];
+      return kind !== undefined && waiting && !working && !pulling ? [[kind, waiting]] : [];
+    }),
+  );
+}
+
+/** An executor that has just finished a call asks for the next one in a moment: what is found is looked at twice. */
+async function executorsServe(patient: Patient): Promise<string> {
+  const streams = await patient.streams();
+  if (unserved(streams).size > 0) await sleep(BETWEEN_LOOKS_MS);
+  const still = unserved(await (await patient.jetStream()).streams());
+  const kinds = [...unserved(streams).keys()].filter((kind) => still.has(kind));
+  if (kinds.length === 0)
+    return streams.some(({ waiting, subjects: [subject] }) => waiting && subject?.startsWith('ym.tool.'))
+      ? 'no call waits for one that is not busy'
+      : 'no call waits for one';
+  return fail(
+    kinds
+      .map((kind) => {
+        const count = still.get(kind)!;
+        const [calls, wait] = count === 1 ? ['call', 'waits'] : ['calls', 'wait'];
+        return `${count} ${calls} of kind ${kind} ${wait} and no executor serves it`;
+      })
+      .join('; '),
+    `start the executor of ${kinds.join(', ')}, or see why it does not connect: its own output, its YM_NATS_URL and password (yard executor add KIND prints both); docs/executors.md`,
+  );
 }
 
 async function deadLetters(patient: Patient): Promise<string> {

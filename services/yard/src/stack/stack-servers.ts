@@ -13,6 +13,8 @@ export interface StreamState {
   waiting: number | null;
   /** Delivered and not done. */
   working: number | null;
+  /** Requests for a message that are open: workers that are there and have nothing to do; null where nobody works on it. */
+  pulling: number | null;
 }
 
 interface StreamInfo {
@@ -23,6 +25,7 @@ interface StreamInfo {
 interface ConsumerInfo {
   num_pending: number;
   num_ack_pending: number;
+  num_waiting: number;
 }
 
 export interface JetStream {
@@ -83,6 +86,7 @@ export async function openJetStream(natsUrl: string): Promise<JetStream> {
             oldest_at: state.messages === 0 ? null : state.first_ts,
             waiting: sum((info) => info.num_pending),
             working: sum((info) => info.num_ack_pending),
+            pulling: sum((info) => info.num_waiting),
           };
         }),
       );
