@@ -105,6 +105,36 @@ describe('what the guide says', () => {
     expect(router!.volumeMounts!.map(({ mountPath }) => mountPath)).toContain('/run/yardmaster/provider-keys');
   });
 
+  test("another tenant's first key comes in by the chart's own Job, with another name and Secret and nothing else", () => {
+    const section = /^## Another tenant\n([\s\S]+?)^## /m.exec(guide)![1]!;
+    const [, setting, template] = /--set (\S+)="first-key-\$TENANT" --show-only (\S+) \|/.exec(section)!;
+    expect(existsSync(`${PLATFORM}/${template!}`)).toBe(true);
+    const job = (...args: string[]) => find(render({ profile: 'ha', args }), 'Job', 'bootstrap');
+    const [first, other] = [job(), job('--set', `${setting!}=first-key-globex`)];
+    expect(other.metadata.name).not.toBe(first.metadata.name);
+
+    const mounted = (of: typeof first, volume: string) =>
+      of.spec.template.spec.volumes.find(({ name }: { name: string }) => name === volume).secret;
+    const [container] = other.spec.template.spec.containers;
+    expect(mounted(other, 'api-key').secretName).toBe('first-key-globex');
+    const [item] = mounted(other, 'api-key').items;
+    expect(section).toContain(`--from-literal=${item.key}="ym_`);
+    const mount = container.volumeMounts.find(({ name }: { name: string }) => name === 'api-key');
+    expect(container.args.slice(-2)).toEqual(['--import-key', `${mount.mountPath}/${item.path}`]);
+    // The same but for the Secret: nothing of the streams changes, and the same policies let it through.
+    expect(container).toEqual(first.spec.template.spec.containers[0]);
+    expect(other.spec.template.metadata.labels).toEqual(first.spec.template.metadata.labels);
+    for (const [volume, login] of [
+      ['nats-password', 'setup'],
+      ['redis-password', 'bootstrap'],
+    ] as const) {
+      const { secretName, items } = mounted(other, volume);
+      expect(items[0].key).toMatch(new RegExp(`-${login}$`));
+      expect(section).toContain(`\`${items[0].key}\``);
+      expect(section).toContain(`\`${secretName}\``);
+    }
+  });
+
   test('keys of values that it names are keys of values.yaml', () => {
     const values = defaultValues(PLATFORM) as Record<string, any>; // eslint-disable-line @typescript-eslint/no-explicit-any
     values['llama'] = { ...defaultValues(LLAMA), ...values['llama'] };
