@@ -10,6 +10,8 @@ const EXAMPLES = fileURLToPath(new URL('../../examples/', import.meta.url));
 const YARD = fileURLToPath(new URL('../../services/yard/bin/yard.mjs', import.meta.url));
 let yard: Stack;
 const running: ChildProcess[] = [];
+/** What each has said on stderr. */
+const said = new Map<ChildProcess, string>();
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 
 /** Starts an example as its README says; resolves when it says that it is ready. */
@@ -21,9 +23,10 @@ async function startExample(command: string, args: string[], kind: string): Prom
       YM_NATS_PASSWORD_FILE: join(yard.stack.state, 'secrets', `nats-executor-${kind}`),
       YM_EXECUTOR_ACK_WAIT_MS: '2000',
     },
-    stdio: ['ignore', 'pipe', 'inherit'],
+    stdio: ['ignore', 'pipe', 'pipe'],
   });
   running.push(child);
+  child.stderr!.on('data', (chunk: Buffer) => said.set(child, `${said.get(child) ?? ''}${String(chunk)}`));
   const [chunk] = (await Promise.race([once(child.stdout!, 'data'), once(child, 'exit')])) as [unknown];
   expect(String(chunk)).toBe('ready\n');
   return child;
@@ -174,6 +177,16 @@ it('a call whose executor died is taken up by the next one', async () => {
   running.at(-1)!.kill('SIGKILL');
   await startPython();
   expect((await yard.settled(run.id, 40_000)).output).toBe('it says: Kyiv: sun for 1 day');
+}, 60_000);
+
+it('an executor that loses NATS says so, and serves again when it is back', async () => {
+  const python = running.at(-1)!;
+  await yard.stack.nats.kill();
+  await expect.poll(() => said.get(python), { timeout: 10_000 }).toMatch(/^connection lost: .+/m);
+  await yard.stack.nats.startAgain();
+  expect((await ask('weather_forecast', { city: 'Baku' })).output).toBe('it says: Baku: sun for 1 day');
+  expect(said.get(python)).toContain('connected again');
+  expect(python.exitCode).toBeNull();
 }, 60_000);
 
 it('the generator says what it made, does nothing twice, and refuses what is Yardmaster’s own', async () => {
