@@ -7,6 +7,7 @@ docs/executors.md. Calls come as JSON because its tools are registered with disp
 import hashlib
 import json
 import os
+import random
 import secrets
 import signal
 import socket
@@ -21,6 +22,7 @@ STREAM = "YM_TOOL_" + KIND.upper().replace("-", "_")
 INBOX = "_INBOX_" + USER.replace("-", "_")
 ACK_WAIT_S = float(os.environ.get("YM_EXECUTOR_ACK_WAIT_MS", "30000")) / 1000
 MOST_ATTEMPTS = 4
+MOST_WAIT_S = 10  # between two attempts to connect again
 FIRST = {"Nats-Expected-Last-Subject-Sequence": "0", "Ym-Encoding": "json"}
 
 
@@ -30,26 +32,60 @@ class Message:
 
 
 class Nats:
-    """As much of the client protocol as an executor needs: publish, subscribe, ask. One thread reads."""
+    """As much of the client protocol as an executor needs: publish, subscribe, ask. One thread reads, and connects again
+    when the connection is lost; until then whatever sends or asks raises OSError."""
 
-    def __init__(self, url, user, password):
-        address = urlparse(url)
-        self.socket = socket.create_connection((address.hostname, address.port or 4222))
-        self.file = self.socket.makefile("rb")
+    def __init__(self, url, user, password_file):
+        self.address, self.user, self.password_file = urlparse(url), user, password_file
         self.sending = threading.Lock()
-        self.handlers = {}
+        self.handlers = {}  # by number: subject and what takes its messages
+        self.asking = set()
         self.next_id = 1
-        self.file.readline()  # INFO
-        options = {"user": user, "pass": password, "verbose": False, "pedantic": False, "headers": True,
-                   "no_responders": True, "lang": "python", "version": "1", "protocol": 1}
-        self._send(f"CONNECT {json.dumps(options)}\r\nPING\r\n".encode())
-        answer = self.file.readline()
-        if not answer.startswith(b"PONG"):
-            raise ConnectionError(answer.decode().strip())
+        self.socket = None
+        self._connect()
         threading.Thread(target=self._read, daemon=True).start()
+
+    def _connect(self):
+        # Read each time: a server that starts anew may have new passwords.
+        with open(self.password_file, encoding="utf-8") as file:
+            password = file.read().strip()
+        connection = socket.create_connection((self.address.hostname, self.address.port or 4222), timeout=5)
+        try:
+            lines = connection.makefile("rb")
+            lines.readline()  # INFO
+            options = {"user": self.user, "pass": password, "verbose": False, "pedantic": False, "headers": True,
+                       "no_responders": True, "lang": "python", "version": "1", "protocol": 1}
+            connection.sendall(f"CONNECT {json.dumps(options)}\r\nPING\r\n".encode())
+            answer = lines.readline()
+            if not answer.startswith(b"PONG"):
+                raise ConnectionError(answer.decode().strip() or "the server closed the connection")
+            connection.settimeout(None)
+            with self.sending:
+                for number, (subject, _) in list(self.handlers.items()):
+                    connection.sendall(f"SUB {subject} {number}\r\n".encode())
+                self.file, self.socket = lines, connection
+        except BaseException:
+            connection.close()
+            raise
+
+    def _connect_again(self):
+        wait, said = 0.5, ""
+        while True:
+            time.sleep(wait * random.uniform(0.5, 1))
+            try:
+                self._connect()
+            except OSError as error:
+                if str(error) != said:
+                    print(f"not connected: {error}; trying again", file=sys.stderr, flush=True)
+                said, wait = str(error), min(wait * 2, MOST_WAIT_S)
+            else:
+                print("connected again", file=sys.stderr, flush=True)
+                return
 
     def _send(self, data):
         with self.sending:
+            if self.socket is None:
+                raise ConnectionError("not connected")
             self.socket.sendall(data)
 
     def publish(self, subject, data=b"", reply="", headers=None):
@@ -62,17 +98,14 @@ class Nats:
             self._send(f"PUB {target} {len(data)}\r\n".encode() + data + b"\r\n")
 
     def subscribe(self, subject, handler):
-        number, self.next_id = self.next_id, self.next_id + 1
-        self.handlers[str(number)] = handler
+        with self.sending:
+            number, self.next_id = str(self.next_id), self.next_id + 1
+            self.handlers[number] = (subject, handler)
         self._send(f"SUB {subject} {number}\r\n".encode())
         return number
 
-    def unsubscribe(self, number):
-        self.handlers.pop(str(number), None)
-        self._send(f"UNSUB {number}\r\n".encode())
-
     def ask(self, subject, data=b"", headers=None, timeout=5.0):
-        """The first answer; raises TimeoutError."""
+        """The first answer; raises OSError: TimeoutError, or ConnectionError when the connection is lost meanwhile."""
         inbox = f"{INBOX}.{secrets.token_hex(8)}"
         come, box = threading.Event(), []
 
@@ -80,16 +113,43 @@ class Nats:
             box.append(message)
             come.set()
 
-        number = self.subscribe(inbox, take)
+        self.asking.add(come)
         try:
+            self.subscribe(inbox, take)
             self.publish(subject, data, inbox, headers)
             if not come.wait(timeout):
                 raise TimeoutError(subject)
+            if not box:
+                raise ConnectionError("connection lost")
             return box[0]
         finally:
-            self.unsubscribe(number)
+            self.asking.discard(come)
+            self._forget(inbox)
+
+    def _forget(self, inbox):
+        with self.sending:
+            for number in [number for number, (subject, _) in self.handlers.items() if subject == inbox]:
+                del self.handlers[number]
+                try:
+                    if self.socket is not None:
+                        self.socket.sendall(f"UNSUB {number}\r\n".encode())
+                except OSError:
+                    pass  # Gone with its connection; the thread that reads sees it too.
 
     def _read(self):
+        while True:
+            try:
+                self._read_until_lost()
+            except (OSError, ValueError) as error:
+                print(f"connection lost: {error}; trying again", file=sys.stderr, flush=True)
+            with self.sending:
+                self.socket.close()
+                self.socket = None
+            for come in list(self.asking):
+                come.set()
+            self._connect_again()
+
+    def _read_until_lost(self):
         for line in iter(self.file.readline, b""):
             words = line.decode().split()
             if not words:
@@ -99,20 +159,25 @@ class Nats:
             elif words[0] == "-ERR":
                 print("nats:", line.decode().strip(), file=sys.stderr, flush=True)
             elif words[0] == "MSG":
-                size = int(words[-1])
-                data = self.file.read(size + 2)[:size]
+                data = self._body(int(words[-1]))
                 self._deliver(words[1], words[2], words[3] if len(words) == 5 else "", b"", data)
             elif words[0] == "HMSG":
                 head, total = int(words[-2]), int(words[-1])
-                data = self.file.read(total + 2)[:total]
+                data = self._body(total)
                 self._deliver(words[1], words[2], words[3] if len(words) == 6 else "", data[:head], data[head:])
-        os._exit(1)  # The server is gone: whoever started this process starts it again.
+        raise ConnectionError("the server closed it")
+
+    def _body(self, size):
+        data = self.file.read(size + 2)
+        if len(data) < size + 2:
+            raise ConnectionError("the server closed it in the middle of a message")
+        return data[:size]
 
     def _deliver(self, subject, number, reply, head, data):
         lines = head.decode().split("\r\n")
         status = lines[0].split()[1] if len(lines[0].split()) > 1 else ""
         headers = dict(line.split(": ", 1) for line in lines[1:] if ": " in line)
-        handler = self.handlers.get(number)
+        _, handler = self.handlers.get(number, (None, None))
         if handler:
             handler(Message(subject, reply, headers, status, data))
 
@@ -135,13 +200,14 @@ class Executor:
         while not self.stopping.is_set():
             try:
                 message = self.nats.ask(f"$JS.API.CONSUMER.MSG.NEXT.{STREAM}.work", request, timeout=7)
+                if not message.status:
+                    self.work(message)
+                elif message.status == "503":  # 404, 408: nothing to do
+                    time.sleep(0.5)
             except TimeoutError:
                 continue
-            if message.status:  # 404, 408: nothing to do
-                if message.status == "503":
-                    time.sleep(0.5)
-                continue
-            self.work(message)
+            except OSError:  # Not connected. A call that was under way and is not acknowledged comes again.
+                time.sleep(0.5)
 
     def work(self, message):
         if message.headers.get("Ym-Encoding") != "json":
@@ -159,7 +225,10 @@ class Executor:
 
             def beat():
                 while not done.wait(ACK_WAIT_S / 3):
-                    self.nats.publish(message.reply, b"+WPI")
+                    try:
+                        self.nats.publish(message.reply, b"+WPI")
+                    except OSError:
+                        pass  # the next one may get through
 
             threading.Thread(target=beat, daemon=True).start()
             started = time.monotonic()
@@ -225,7 +294,7 @@ class Executor:
             try:
                 self.nats.ask(subject, body, FIRST)  # an error says that there is a result already, which counts
                 return
-            except TimeoutError:
+            except OSError:  # what was done is told, also when the connection is back only later
                 time.sleep(1)
 
 
@@ -238,9 +307,11 @@ def forecast(args, stop):
 
 
 def main():
-    with open(os.environ["YM_NATS_PASSWORD_FILE"], encoding="utf-8") as file:
-        password = file.read().strip()
-    executor = Executor(Nats(os.environ["YM_NATS_URL"], USER, password), {"weather_forecast": forecast})
+    try:
+        nats = Nats(os.environ["YM_NATS_URL"], USER, os.environ["YM_NATS_PASSWORD_FILE"])
+    except OSError as error:
+        sys.exit(f"cannot connect to {os.environ['YM_NATS_URL']}: {error}")
+    executor = Executor(nats, {"weather_forecast": forecast})
     signal.signal(signal.SIGTERM, lambda *_: executor.stopping.set())
     print("ready", flush=True)
     executor.serve()

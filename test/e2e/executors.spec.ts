@@ -10,6 +10,8 @@ const EXAMPLES = fileURLToPath(new URL('../../examples/', import.meta.url));
 const YARD = fileURLToPath(new URL('../../services/yard/bin/yard.mjs', import.meta.url));
 let yard: Stack;
 const running: ChildProcess[] = [];
+/** What each has said on stderr. */
+const said = new Map<ChildProcess, string>();
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 
 /** Starts an example as its README says; resolves when it says that it is ready. */
@@ -21,9 +23,10 @@ async function startExample(command: string, args: string[], kind: string): Prom
       YM_NATS_PASSWORD_FILE: join(yard.stack.state, 'secrets', `nats-executor-${kind}`),
       YM_EXECUTOR_ACK_WAIT_MS: '2000',
     },
-    stdio: ['ignore', 'pipe', 'inherit'],
+    stdio: ['ignore', 'pipe', 'pipe'],
   });
   running.push(child);
+  child.stderr!.on('data', (chunk: Buffer) => said.set(child, `${said.get(child) ?? ''}${String(chunk)}`));
   const [chunk] = (await Promise.race([once(child.stdout!, 'data'), once(child, 'exit')])) as [unknown];
   expect(String(chunk)).toBe('ready\n');
   return child;
@@ -95,6 +98,54 @@ const ask = async (name: string, args: unknown) => {
   return yard.settled(run.id);
 };
 
+type Definition = Record<string, unknown> & { name: string; hash: string; version: number };
+const definitionOf = async (name: string) => (await (await yard.api(`/v1/tools/${name}`)).json()) as Definition;
+const putBack = async (name: string, json: Definition) => {
+  const response = await yard.api(`/v1/tools/${name}`, { method: 'PUT', json });
+  return { status: response.status, body: (await response.json()) as Definition & { detail?: string } };
+};
+
+it('a tool that was got is put back as it is, with its dispatch, and stays the same version', async () => {
+  const got = await definitionOf('weather_forecast');
+  expect(got).toMatchObject({ dispatch: { encoding: 'json' }, shared: false });
+  expect(await putBack('weather_forecast', got)).toEqual({ status: 200, body: got });
+
+  const full = await putBack('weather_forecast', {
+    ...got,
+    annotations: { readOnly: true },
+    output_schema: { type: 'object', properties: { sky: { type: 'string' } } },
+    search_hints: ['rain'],
+    aliases: ['forecast'],
+  });
+  expect(full.body).toMatchObject({ version: got.version + 1, annotations: { readOnly: true } });
+  expect(full.body.hash).not.toBe(got.hash);
+  expect(await definitionOf('weather_forecast')).toEqual(full.body);
+  expect(await putBack('weather_forecast', full.body)).toEqual({ status: 200, body: full.body });
+  expect((await putBack('weather_forecast', got)).body.hash).toBe(got.hash);
+});
+
+it('shared tools become ones of the tenant for executors of its own, and are back when those are deleted', async () => {
+  const { items } = (await (await yard.api('/v1/tools')).json()) as { items: Definition[] };
+  const ofExecutors = items.filter(({ kind }) => kind === 'shell' || kind === 'files');
+  expect(ofExecutors.length).toBeGreaterThan(5);
+  for (const shared of ofExecutors) {
+    const put = await putBack(shared.name, { ...shared, kind: `${String(shared['kind'])}-acme` });
+    expect(put, JSON.stringify(put.body)).toMatchObject({ status: 200, body: { shared: false, version: 1 } });
+    expect(put.body.hash).not.toBe(shared.hash);
+  }
+  await expect.poll(() => definitionOf('shell_run')).toMatchObject({ kind: 'shell-acme', shared: false });
+  for (const { name } of ofExecutors)
+    expect((await yard.api(`/v1/tools/${name}`, { method: 'DELETE' })).status).toBe(204);
+  await expect.poll(() => definitionOf('shell_run')).toMatchObject({ kind: 'shell', shared: true });
+});
+
+it('a body that names another tool than the path is refused', async () => {
+  const got = await definitionOf('crm_find');
+  const put = await putBack('crm_seek', got);
+  expect(put).toMatchObject({ status: 400, body: { code: 'YM-REQ-INVALID' } });
+  expect(put.body.detail).toContain('/name is "crm_find"');
+});
+
 it('an executor in TypeScript runs the calls of its kind', async () => {
   expect((await ask('crm_find', { id: 17 })).output).toBe('it says: Customer 17: Ada Lovelace');
   expect((await ask('crm_find', { id: 4 })).output).toContain('There is no customer 4.');
@@ -126,6 +177,16 @@ it('a call whose executor died is taken up by the next one', async () => {
   running.at(-1)!.kill('SIGKILL');
   await startPython();
   expect((await yard.settled(run.id, 40_000)).output).toBe('it says: Kyiv: sun for 1 day');
+}, 60_000);
+
+it('an executor that loses NATS says so, and serves again when it is back', async () => {
+  const python = running.at(-1)!;
+  await yard.stack.nats.kill();
+  await expect.poll(() => said.get(python), { timeout: 10_000 }).toMatch(/^connection lost: .+/m);
+  await yard.stack.nats.startAgain();
+  expect((await ask('weather_forecast', { city: 'Baku' })).output).toBe('it says: Baku: sun for 1 day');
+  expect(said.get(python)).toContain('connected again');
+  expect(python.exitCode).toBeNull();
 }, 60_000);
 
 it('the generator says what it made, does nothing twice, and refuses what is Yardmaster’s own', async () => {

@@ -1,4 +1,4 @@
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Bus, ensureTopology } from '@yardmaster/bus';
 import { connectRedis, loadFunctions } from '@yardmaster/conversation';
@@ -11,17 +11,11 @@ import {
   ROLES,
   tenantId,
 } from '@yardmaster/contracts';
-import {
-  type Exit,
-  type NatsServer,
-  natsTable,
-  type RedisServer,
-  startNats,
-  startRedis,
-} from '@yardmaster/local-stack';
+import { type Exit, type NatsServer, natsTable, type RedisServer, startRedis } from '@yardmaster/local-stack';
 import { LAST_STACK, type LastStack, serviceEntry, type StackFile, stateFolder } from './checkout.js';
 import { addedExecutors } from './added-executors.js';
 import { declaredExecutors } from './declared-executors.js';
+import { isOwnExecutors, keptPasswords, startNatsAsBefore } from './kept-nats.js';
 import type { FoundModel } from './model-search.js';
 import { type ReadyLine, ServiceProcess } from './service-process.js';
 
@@ -100,8 +94,9 @@ export class LocalStack {
     // The servers are there before the stack is; until then a start that fails ends everything anyway.
     const up: { stack?: LocalStack } = {};
     const [nats, redis] = await Promise.all([
-      startNats({
+      startNatsAsBefore(state, (words) => options.onProgress({ what: 'port', state: 'note', words }), {
         accounts: natsTable(kinds),
+        passwords: keptPasswords(state),
         dir: join(state, 'data', 'nats'),
         onCrash: (exit) => up.stack?.reviveServer('nats-server', up.stack.nats, exit),
       }),
@@ -367,7 +362,8 @@ export class LocalStack {
       );
     await Promise.all(this.revivals);
     await Promise.all([this.nats.stop(), this.redis.stop()]);
-    rmSync(join(this.state, 'secrets'), { recursive: true, force: true });
+    for (const name of readdirSync(join(this.state, 'secrets')))
+      if (!isOwnExecutors(name)) rmSync(join(this.state, 'secrets', name), { force: true });
   }
 }
 
