@@ -229,7 +229,10 @@ test('the setup login takes a stream out and brings it back, as `nats account ba
   void (async () => {
     for await (const status of nc.status()) if (status.type === 'error') problems.push(status.error);
   })();
-  const ask = async (subject: string, body: object | Uint8Array): Promise<{ error?: unknown; deliver_subject?: string }> => {
+  const ask = async (
+    subject: string,
+    body: object | Uint8Array,
+  ): Promise<{ error?: unknown; deliver_subject?: string }> => {
     const bytes = body instanceof Uint8Array ? body : JSON.stringify(body);
     return (await nc.request(subject, bytes, { timeout: 5000 })).json();
   };
