@@ -98,6 +98,54 @@ const ask = async (name: string, args: unknown) => {
   return yard.settled(run.id);
 };
 
+type Definition = Record<string, unknown> & { name: string; hash: string; version: number };
+const definitionOf = async (name: string) => (await (await yard.api(`/v1/tools/${name}`)).json()) as Definition;
+const putBack = async (name: string, json: Definition) => {
+  const response = await yard.api(`/v1/tools/${name}`, { method: 'PUT', json });
+  return { status: response.status, body: (await response.json()) as Definition & { detail?: string } };
+};
+
+it('a tool that was got is put back as it is, with its dispatch, and stays the same version', async () => {
+  const got = await definitionOf('weather_forecast');
+  expect(got).toMatchObject({ dispatch: { encoding: 'json' }, shared: false });
+  expect(await putBack('weather_forecast', got)).toEqual({ status: 200, body: got });
+
+  const full = await putBack('weather_forecast', {
+    ...got,
+    annotations: { readOnly: true },
+    output_schema: { type: 'object', properties: { sky: { type: 'string' } } },
+    search_hints: ['rain'],
+    aliases: ['forecast'],
+  });
+  expect(full.body).toMatchObject({ version: got.version + 1, annotations: { readOnly: true } });
+  expect(full.body.hash).not.toBe(got.hash);
+  expect(await definitionOf('weather_forecast')).toEqual(full.body);
+  expect(await putBack('weather_forecast', full.body)).toEqual({ status: 200, body: full.body });
+  expect((await putBack('weather_forecast', got)).body.hash).toBe(got.hash);
+});
+
+it('shared tools become ones of the tenant for executors of its own, and are back when those are deleted', async () => {
+  const { items } = (await (await yard.api('/v1/tools')).json()) as { items: Definition[] };
+  const ofExecutors = items.filter(({ kind }) => kind === 'shell' || kind === 'files');
+  expect(ofExecutors.length).toBeGreaterThan(5);
+  for (const shared of ofExecutors) {
+    const put = await putBack(shared.name, { ...shared, kind: `${String(shared['kind'])}-acme` });
+    expect(put, JSON.stringify(put.body)).toMatchObject({ status: 200, body: { shared: false, version: 1 } });
+    expect(put.body.hash).not.toBe(shared.hash);
+  }
+  await expect.poll(() => definitionOf('shell_run')).toMatchObject({ kind: 'shell-acme', shared: false });
+  for (const { name } of ofExecutors)
+    expect((await yard.api(`/v1/tools/${name}`, { method: 'DELETE' })).status).toBe(204);
+  await expect.poll(() => definitionOf('shell_run')).toMatchObject({ kind: 'shell', shared: true });
+});
+
+it('a body that names another tool than the path is refused', async () => {
+  const got = await definitionOf('crm_find');
+  const put = await putBack('crm_seek', got);
+  expect(put).toMatchObject({ status: 400, body: { code: 'YM-REQ-INVALID' } });
+  expect(put.body.detail).toContain('/name is "crm_find"');
+});
+
 it('an executor in TypeScript runs the calls of its kind', async () => {
   expect((await ask('crm_find', { id: 17 })).output).toBe('it says: Customer 17: Ada Lovelace');
   expect((await ask('crm_find', { id: 4 })).output).toContain('There is no customer 4.');

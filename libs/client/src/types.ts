@@ -121,7 +121,16 @@ export interface Tool {
   hash: string;
   shared: boolean;
   aliases: string[];
+  search_hints: string[];
   always_ask: boolean;
+  /** What the tool says of itself; empty when it says nothing. */
+  annotations: Record<string, boolean>;
+  /** JSON Schema of structured results. */
+  output_schema: Record<string, unknown> | null;
+  /** What the executor is told with each call; null for tools of MCP servers too. */
+  dispatch: Record<string, unknown> | null;
+  /** The MCP server that it belongs to. */
+  server: string | null;
 }
 
 export interface McpServer {
@@ -153,11 +162,8 @@ export interface PutMcpServer {
   timeout_s?: number;
 }
 
-export type PutTool = Pick<Tool, 'description' | 'parameters' | 'kind' | 'effect' | 'category'> &
-  Partial<Pick<Tool, 'timeout_ms' | 'state' | 'aliases' | 'always_ask'>> & {
-    search_hints?: string[];
-    dispatch?: Record<string, unknown>;
-  };
+/** A `Tool` as it was got is one too; its `version`, `hash`, `shared` and `server` are passed over. */
+export type PutTool = Pick<Tool, 'description' | 'parameters' | 'kind' | 'effect' | 'category'> & Partial<Tool>;
 
 export interface Provider {
   name: string;

@@ -231,7 +231,8 @@ export const TREE: Tree = {
         summary: 'register a tool, or a new version of it',
         args: [TOOL, { name: 'FILE', help: 'its definition as JSON or YAML, or - for stdin' }],
         notes:
-          'The definition has: description, parameters (JSON Schema), kind (executor), effect (read, idempotent, unsafe),\ncategory (read, write, execute, network); and may have timeout_ms, state, aliases, search_hints, always_ask.',
+          'The definition has: description, parameters (JSON Schema), kind (executor), effect (read, idempotent, unsafe),\ncategory (read, write, execute, network); and may have timeout_ms, state, aliases, search_hints, always_ask, dispatch,\nannotations, output_schema. What yard tool get -o json prints is taken too: edit it and put it back.',
+        examples: ['yard tool get crm_update -o json > tool.json', 'yard tool put crm_update tool.json'],
         load: async () => (await import('./commands/tool.js')).put,
       },
       delete: {

@@ -1,10 +1,11 @@
 import { Body, Controller, Delete, Get, HttpCode, Inject, Param, Post, Put, Query } from '@nestjs/common';
 import { ApiBearerAuth, ApiOperation, ApiProperty, ApiPropertyOptional, ApiTags } from '@nestjs/swagger';
 import { type Bus } from '@yardmaster/bus';
-import { messages, parseExactJson, Registry, subjects, type Tool } from '@yardmaster/contracts';
+import { MCP_KIND, messages, parseExactJson, Registry, subjects, type Tool, YardError } from '@yardmaster/contracts';
 import { BUS } from '@yardmaster/service-kit';
 import { Type } from 'class-transformer';
 import {
+  Allow,
   IsArray,
   IsBoolean,
   IsIn,
@@ -46,11 +47,32 @@ export class ValidateDto {
   arguments!: Record<string, unknown>;
 }
 
-/** What an administrator may say of a tool; name, version, hash and owner are the registry's. */
-export class PutToolDto implements Fields<
-  Tool,
-  'name' | 'version' | 'hash' | 'tenant' | 'server' | 'serverTool' | 'annotationsTrusted'
-> {
+/** `description` of a member that GET answers and PUT lets pass, so that what was got can be edited and put back. */
+const READ_ONLY = 'Of the registry; what is sent is not looked at.';
+
+/** What an administrator may say of a tool. The rest of what GET answers is the registry's, and passed over. */
+export class PutToolDto implements Fields<Tool, 'tenant' | 'serverTool' | 'annotationsTrusted'> {
+  @ApiPropertyOptional({ description: 'The name in the path, which is the one that counts; another one is refused.' })
+  @IsOptional()
+  @IsString()
+  name: string | undefined;
+
+  @ApiPropertyOptional({ readOnly: true, type: 'integer', description: READ_ONLY })
+  @Allow()
+  version: unknown;
+
+  @ApiPropertyOptional({ readOnly: true, type: String, description: READ_ONLY })
+  @Allow()
+  hash: unknown;
+
+  @ApiPropertyOptional({ readOnly: true, type: Boolean, description: READ_ONLY })
+  @Allow()
+  shared: unknown;
+
+  @ApiPropertyOptional({ readOnly: true, type: String, nullable: true, description: READ_ONLY })
+  @Allow()
+  server: unknown;
+
   @ApiProperty({ maxLength: 10_000 })
   @IsString()
   @MaxLength(10_000)
@@ -96,10 +118,15 @@ export class PutToolDto implements Fields<
   @MaxLength(200, { each: true })
   search_hints: string[] | undefined;
 
-  @ApiPropertyOptional({ type: 'object', additionalProperties: true })
+  @ApiPropertyOptional({
+    type: 'object',
+    nullable: true,
+    additionalProperties: true,
+    description: 'What the executor is told with each call; `{"encoding": "json"}` for one without protobuf.',
+  })
   @IsOptional()
   @IsObject()
-  dispatch: Record<string, unknown> | undefined;
+  dispatch: Record<string, unknown> | null | undefined;
 
   @ApiPropertyOptional({
     type: 'object',
@@ -113,12 +140,13 @@ export class PutToolDto implements Fields<
 
   @ApiPropertyOptional({
     type: 'object',
+    nullable: true,
     additionalProperties: true,
     description: 'JSON Schema of structured results.',
   })
   @IsOptional()
   @IsObject()
-  output_schema: Record<string, unknown> | undefined;
+  output_schema: Record<string, unknown> | null | undefined;
 
   @ApiPropertyOptional({ description: 'Must a person approve every call?' })
   @IsOptional()
@@ -178,8 +206,20 @@ export class ToolsController {
 
   @Put(':name')
   @Needs('tools:admin')
-  @ApiOperation({ summary: 'Register a tool, or a new version of it' })
+  @ApiOperation({
+    summary: 'Register a tool, or a new version of it',
+    description:
+      'Takes what GET answers: members that are the registry’s (`version`, `hash`, `shared`, `server`) are passed over, and ' +
+      'a definition that is stored already stays the same version. A shared tool that is put so becomes one of the tenant, ' +
+      'which hides the shared one from it.',
+  })
   async put(@CurrentCaller() caller: Caller, @Param('name') name: string, @Body() body: PutToolDto) {
+    if (body.name != null && body.name !== name)
+      throw new YardError(
+        'INVALID',
+        'YM-REQ-INVALID',
+        `/name is "${body.name.slice(0, 128)}", and the path says "${name.slice(0, 128)}": make them equal, or leave it out of the body.`,
+      );
     const tool = {
       name,
       description: body.description,
@@ -191,10 +231,11 @@ export class ToolsController {
       state: body.state ?? 'active',
       aliases: body.aliases ?? [],
       searchHints: body.search_hints ?? [],
-      dispatchJson: body.dispatch === undefined ? '' : JSON.stringify(body.dispatch),
+      dispatchJson: body.dispatch == null ? '' : JSON.stringify(body.dispatch),
       alwaysAsk: body.always_ask ?? false,
-      annotationsJson: body.annotations === undefined ? '' : JSON.stringify(body.annotations),
-      outputSchemaJson: body.output_schema === undefined ? '' : JSON.stringify(body.output_schema),
+      // None and empty are the same, in the hash too.
+      annotationsJson: Object.keys(body.annotations ?? {}).length === 0 ? '' : JSON.stringify(body.annotations),
+      outputSchemaJson: body.output_schema == null ? '' : JSON.stringify(body.output_schema),
     };
     const stored = await this.bus.request(Registry.put, caller.tenant, { tool }, this.timeoutMs);
     await this.note(caller, 'tool.registered', stored);
@@ -254,5 +295,8 @@ const toolView = (tool: Tool) => ({
   search_hints: tool.searchHints,
   always_ask: tool.alwaysAsk,
   annotations: tool.annotationsJson === '' ? {} : (JSON.parse(tool.annotationsJson) as unknown),
+  output_schema: tool.outputSchemaJson === '' ? null : (JSON.parse(tool.outputSchemaJson) as unknown),
+  // Of an MCP tool it says which server that is: the registry's own, and no tenant's to see.
+  dispatch: tool.dispatchJson === '' || tool.kind === MCP_KIND ? null : (JSON.parse(tool.dispatchJson) as unknown),
   server: tool.server === '' ? null : tool.server,
 });
