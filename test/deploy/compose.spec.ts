@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -85,7 +85,14 @@ it('the passwords that services are told to read are those that the command writ
     value.startsWith('/run/yardmaster/'),
   );
   expect(files.length).toBeGreaterThan(8);
-  for (const file of files) expect(existsSync(file.replace('/run/yardmaster', scratch)), file).toBe(true);
+  for (const file of files) {
+    const at = file.replace('/run/yardmaster', scratch);
+    expect(existsSync(at), file).toBe(true);
+    // Services are not the user who makes them.
+    expect(statSync(at).mode & 0o777, file).toBe(0o644);
+  }
+  expect(statSync(join(scratch, 'secrets')).mode & 0o777).toBe(0o755);
+  expect(statSync(join(scratch, 'nats.conf')).mode & 0o777).toBe(0o644);
   for (const server of ['nats', 'redis'])
     for (const word of services[server]!.command!.filter((one) => one.startsWith('/run/yardmaster/')))
       expect(existsSync(word.replace('/run/yardmaster', scratch)), word).toBe(true);

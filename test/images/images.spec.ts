@@ -242,7 +242,8 @@ describe('all of them together', () => {
   });
 
   test('the command line writes the configuration of the servers', async () => {
-    const words = ['setup', 'files', '--out', '/run/yardmaster', '--listen', at('nats'), '--store-dir', volume('nats')];
+    const where = ['--out', '/run/yardmaster', '--listen', at('nats'), '--store-dir', volume('nats')];
+    const words = ['setup', 'files', '--readable-by-others', ...where];
     expect(await command('files', words)).toMatchObject({ code: 0 });
     expect(readdirSync(volume('run', 0)).sort()).toEqual(['nats.conf', 'secrets', 'users.acl']);
   });

@@ -187,7 +187,7 @@ spec:
 - name: files
   image: {{ include "yardmaster.image" (dict "root" .root "image" .root.Values.bootstrap.image "service" "yard") }}
   imagePullPolicy: {{ .root.Values.image.pullPolicy }}
-  command: [node, services/yard/dist/main.js, setup, files, --only, {{ .only }}, --out, /generated, --secrets, /run/secrets/{{ .only }}]
+  command: [node, services/yard/dist/main.js, setup, files, --readable-by-others, --only, {{ .only }}, --out, /generated, --secrets, /run/secrets/{{ .only }}]
   {{- with .args }}
   args:
     {{- toYaml . | nindent 4 }}

@@ -229,7 +229,10 @@ test('the setup login takes a stream out and brings it back, as `nats account ba
   void (async () => {
     for await (const status of nc.status()) if (status.type === 'error') problems.push(status.error);
   })();
-  const ask = async (subject: string, body: object | Uint8Array): Promise<Record<string, any>> => {
+  const ask = async (
+    subject: string,
+    body: object | Uint8Array,
+  ): Promise<{ error?: unknown; deliver_subject?: string }> => {
     const bytes = body instanceof Uint8Array ? body : JSON.stringify(body);
     return (await nc.request(subject, bytes, { timeout: 5000 })).json();
   };
@@ -255,8 +258,8 @@ test('the setup login takes a stream out and brings it back, as `nats account ba
   }
   await jsm.streams.delete('YM_EVT');
   const restore = await ask('$JS.API.STREAM.RESTORE.YM_EVT', { config, state });
-  for (const piece of pieces) await ask(restore['deliver_subject'] as string, piece).catch(() => undefined);
-  await ask(restore['deliver_subject'] as string, new Uint8Array());
+  for (const piece of pieces) await ask(restore.deliver_subject!, piece).catch(() => undefined);
+  await ask(restore.deliver_subject!, new Uint8Array());
   expect((await jsm.streams.info('YM_EVT')).state.messages).toBe(40);
   expect(problems).toEqual([]);
   await nc.close();

@@ -470,6 +470,7 @@ export const TREE: Tree = {
           only: { value: 'SERVER', help: 'nats or redis: the files of this server alone' },
           secrets: { value: 'DIR', help: 'where the passwords are; none is made' },
           routes: { value: 'HOSTS', help: 'the servers of a NATS cluster, host:port with commas' },
+          'readable-by-others': { help: 'files that servers of other users can read: 0644 in 0755, not 0600 in 0700' },
         },
         load: async () => (await import('./commands/setup.js')).files,
       },

@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Bus, ensureTopology } from '@yardmaster/bus';
 import { connectRedis, loadFunctions } from '@yardmaster/conversation';
@@ -30,6 +30,7 @@ const ROUTES_USER = 'routes';
 /**
  * `DIR/nats.conf`, `DIR/users.acl`, `DIR/secrets/{nats,redis}-<login>`; passwords that are there stay.
  * With `--secrets` they are only read, and one that is missing is an error: a cluster brings them in a Secret.
+ * All of it has passwords in it, so only the caller may read it, unless `--readable-by-others` says that servers run as others.
  */
 export async function files(invocation: Invocation): Promise<number> {
   const [out, only, routes] = [invocation.text('out'), invocation.text('only'), invocation.text('routes')];
@@ -38,7 +39,15 @@ export async function files(invocation: Invocation): Promise<number> {
     throw new UsageError('setup files: --only must be nats or redis');
   const given = invocation.text('secrets');
   const secrets = given ?? join(out, 'secrets');
-  mkdirSync(given === undefined ? secrets : out, { recursive: true });
+  const [folderMode, fileMode] = invocation.on('readable-by-others') ? [0o755, 0o644] : [0o700, 0o600];
+  const write = (file: string, text: string) => {
+    writeFileSync(file, text, { mode: fileMode });
+    chmodSync(file, fileMode); // what was there keeps its mode otherwise, and the umask may take from it
+  };
+  // A folder that is there already is the caller's, with the mode that it has.
+  for (const folder of given === undefined ? [out, secrets] : [out])
+    if (mkdirSync(folder, { recursive: true, mode: folderMode }) !== undefined) chmodSync(folder, folderMode);
+  if (given === undefined) chmodSync(secrets, folderMode);
   const missing: string[] = [];
   const password = (server: string) => (user: string) => {
     const file = join(secrets, `${server}-${user}`);
@@ -47,8 +56,8 @@ export async function files(invocation: Invocation): Promise<number> {
         missing.push(`${server}-${user}`);
         return '';
       }
-      writeFileSync(file, randomBytes(24).toString('base64url'), { mode: 0o644 });
-    }
+      write(file, randomBytes(24).toString('base64url'));
+    } else if (given === undefined) chmodSync(file, fileMode);
     return readFileSync(file, 'utf8').trim();
   };
   const written = new Map<string, string>();
@@ -70,8 +79,9 @@ export async function files(invocation: Invocation): Promise<number> {
     process.stderr.write(`setup files: there is no password in ${secrets} for: ${missing.join(', ')}\n`);
     return EXIT.notFound;
   }
-  for (const [name, text] of written) writeFileSync(join(out, name), text);
-  process.stderr.write(`wrote ${[...written.keys()].join(', ')} in ${out}\n`);
+  for (const [name, text] of written) write(join(out, name), text);
+  const all = [...written.keys(), ...(given === undefined ? ['secrets/'] : [])];
+  process.stderr.write(`wrote ${all.join(', ')} in ${out}\n`);
   return EXIT.ok;
 }
 

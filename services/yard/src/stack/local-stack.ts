@@ -154,7 +154,7 @@ export class LocalStack {
     this.announce(kinds);
     process.on('SIGUSR2', this.onAdded);
     await this.loadFunctions();
-    writeFileSync(join(this.state, 'config.yaml'), this.options.model.yaml, { mode: 0o600 });
+    if (this.options.model.file === undefined) writeFileSync(this.configFile, this.options.model.yaml, { mode: 0o600 });
   }
 
   private async makeQueues(bus: Bus, kinds: readonly string[]): Promise<void> {
@@ -277,7 +277,7 @@ export class LocalStack {
             ),
           }
         : {}),
-      YM_CONFIG: join(this.state, 'config.yaml'),
+      YM_CONFIG: this.configFile,
       YM_WORKSPACES: join(this.state, 'workspaces'),
       YM_LOG_LEVEL: options.logLevel ?? 'info',
       YM_PARENT_PID: String(process.pid),
@@ -291,6 +291,11 @@ export class LocalStack {
       ...options.env,
       ...options.serviceEnv?.[service.name],
     };
+  }
+
+  /** The caller's own file where there is one, so that its changes count; else what was found, written down. */
+  private get configFile(): string {
+    return this.options.model.file ?? join(this.state, 'config.yaml');
   }
 
   private secretFile(name: string, secret: string): string {

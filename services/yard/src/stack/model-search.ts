@@ -1,10 +1,13 @@
 import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { opensThinkInPrompt } from '@yardmaster/llm-wire';
 import { stringify } from 'yaml';
 
 /** Where the stack's model comes from; `yaml` is the configuration that the services get. */
 export interface FoundModel {
   yaml: string;
+  /** The caller's file that has this text; services read it themselves, and so take over what changes in it. */
+  file?: string;
   /** Said in the terminal. */
   words: string;
   model: string;
@@ -35,6 +38,7 @@ export async function findModel(
   if (options.config !== undefined)
     return {
       yaml: readFileSync(options.config, 'utf8'),
+      file: resolve(options.config),
       words: `providers of ${options.config}`,
       model: '',
       demo: false,
