@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs';
+import { BUILT_IN_EXECUTORS, STREAMS, toolStream } from '@yardmaster/contracts';
 import { describe, expect, test } from 'vitest';
 import { render, root } from './helm.ts';
 import { envOf, find, ofKind, pods } from './manifest.ts';
@@ -35,6 +36,26 @@ const OF_OTHERS = ['up', 'nodejs_eventloop_lag_p99_seconds'];
 
 test('nothing of it is there unless it is asked for', () => {
   expect(ofKind(render(), 'PodMonitor', 'PrometheusRule')).toEqual([]);
+});
+
+test('objects and streams that the runbook names are those of the chart and the code', () => {
+  const there = new Set(render({ values: ON }).map(({ metadata }) => metadata.name));
+  // Pods of a StatefulSet, and names with a part left open (`…-executor-NAME`), go back to what makes them.
+  const objects = new Set(
+    [...RUNBOOK.matchAll(/(?<!-)\bym-yardmaster-[a-z-]*[a-z](?![a-z-]*-?[A-Z])/g)].map(([name]) => name),
+  );
+  objects.delete('ym-yardmaster-executors-shared'); // only with executors.colocate
+  expect(objects.size).toBeGreaterThan(5);
+  for (const name of objects) expect([...there]).toContain(name);
+  for (const [, secret, key] of RUNBOOK.matchAll(/get secret (\S+) -o jsonpath='\{\.data\.([\w-]+)\}'/g))
+    expect([
+      ['ym-yardmaster-api-key', 'api-key'],
+      ['ym-yardmaster-nats-auth', 'nats-setup'],
+    ]).toContainEqual([secret, key]);
+  const streams = [...Object.values(STREAMS).map(({ name }) => name), ...BUILT_IN_EXECUTORS.map(toolStream)];
+  const asked = [...RUNBOOK.matchAll(/_INBOX_setup \w+ \w+ (YM_\w+)/g)].map(([, name]) => name);
+  expect(asked.length).toBeGreaterThan(3);
+  for (const name of asked) expect(streams).toContain(name);
 });
 
 describe('alerts', () => {
