@@ -1,5 +1,5 @@
 // An executor of the kind "crm" with one tool. Run it beside a stack whose configuration says `executors: [crm]`:
-//   YM_NATS_URL=… YM_NATS_PASSWORD_FILE=.yard/secrets/nats-executor-crm node examples/executor-typescript/executor.ts
+//   YM_NATS_URL=… YM_NATS_PASSWORD_FILE=.yard/secrets/nats-executor-crm npx node examples/executor-typescript/executor.ts
 import { readFileSync } from 'node:fs';
 import { defineTool, serveTools } from '@yardmaster/executor-kit';
 

@@ -7,7 +7,7 @@ import { problemsOf } from './strict-types.ts';
 
 const HELM: HelmName[] = ['helm3', 'helm4'];
 
-test('what is made from other files is current (else: node test/charts/generate/run.ts)', async () => {
+test('what is made from other files is current (else: npx node test/charts/generate/run.ts)', async () => {
   for (const [path, text] of await generatedFiles())
     expect(readFileSync(`${root}${path}`, 'utf8') === text, path).toBe(true);
 });

@@ -7,6 +7,7 @@ export * from './error-catalogue.js';
 export * from './exact-json.js';
 export * from './ids.js';
 export * from './model-forms.js';
+export * from './run-events.js';
 export * from './tenant-approvals.js';
 export * from './tenant-mcp-servers.js';
 export * from './tenant-quota.js';

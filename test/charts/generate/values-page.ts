@@ -7,7 +7,7 @@ export function valuesPage(charts: { name: string; file: string; about: string }
   const lines = [
     '# Values of the charts',
     '',
-    'Made from the comments of `values.yaml` by `node test/charts/generate/run.ts`. How to install: [install.md](install.md).',
+    'Made from the comments of `values.yaml` by `npx node test/charts/generate/run.ts`. How to install: [install.md](install.md).',
   ];
   for (const { name, file, about } of charts) {
     lines.push('', `## charts/${name}`, '', about, '', '| key | default | |', '| --- | --- | --- |');

@@ -1,4 +1,4 @@
-import { ERROR_CLASSES } from '@yardmaster/contracts';
+import { ERROR_CLASSES, LIVE_EVENT_TYPES, STORED_EVENT_TYPES } from '@yardmaster/contracts';
 import { RUN_STATES } from '@yardmaster/conversation';
 
 const text = { type: 'string' } as const;
@@ -73,9 +73,7 @@ export const SCHEMAS = {
       type: {
         ...text,
         description:
-          'run.started, step.started, message.delta*, message.partial*, message.completed, tool.requested, ' +
-          'tool.approval_required, tool.started, tool.output*, tool.completed, usage, run.completed, run.failed, ' +
-          'run.cancelled, run.incomplete (* not stored)',
+          [...STORED_EVENT_TYPES, ...LIVE_EVENT_TYPES.map((type) => `${type}*`)].join(', ') + ' (* not stored)',
       },
       run_id: { ...text, format: 'uuid' },
       at: { ...text, format: 'date-time' },

@@ -1,6 +1,7 @@
 import { fromBinary } from '@bufbuild/protobuf';
 import type { Bus } from '@yardmaster/bus';
 import {
+  type LiveEventType,
   messages,
   type RunEvent,
   type RunEvents,
@@ -118,7 +119,7 @@ export class RunFeed {
   partial(): FeedEvent | undefined {
     if (this.text === '') return undefined;
     const data = { step: this.step, offset: this.textFrom, text: this.text };
-    return { type: 'message.partial', run_id: this.run, at: new Date().toISOString(), data };
+    return live('message.partial', this.run, data);
   }
 
   private stored(fromSequence?: number) {
@@ -213,6 +214,13 @@ function toFeedEvent(message: RunEvent): FeedEvent {
   };
 }
 
+const live = (type: LiveEventType, run: string, data: FeedEvent['data']): FeedEvent => ({
+  type,
+  run_id: run,
+  at: new Date().toISOString(),
+  data,
+});
+
 /** Field 1 of `ToolOutput` is text, of `RunEvent` a number: the first byte tells which of the two it is. */
 const TOOL_OUTPUT_TAG = 0x0a;
 
@@ -221,7 +229,7 @@ function decodeDelta(run: string, bytes: Uint8Array): FeedEvent | undefined {
     if (bytes[0] !== TOOL_OUTPUT_TAG) return toFeedEvent(fromBinary(messages.event, bytes));
     const { callId, stream, text, offset } = fromBinary(ToolOutputSchema, bytes);
     const data = { call: callId, stream, text, offset: Number(offset) };
-    return { type: 'tool.output', run_id: run, at: new Date().toISOString(), data };
+    return live('tool.output', run, data);
   } catch {
     return undefined; // a delta that cannot be read is a delta that was lost
   }

@@ -4,6 +4,7 @@ import {
   type ChatEnd,
   type ChatFrame,
   type ChatRequestSchema,
+  type LiveEventType,
   messages,
   newId,
   Router,
@@ -91,7 +92,7 @@ class DeltaFeed {
     }
   }
 
-  private say(type: string, data: Record<string, unknown>): void {
+  private say(type: LiveEventType, data: Record<string, unknown>): void {
     this.bus.publish(this.subject, messages.event, {
       runId: this.context.run,
       type,

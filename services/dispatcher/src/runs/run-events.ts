@@ -1,20 +1,13 @@
 import { type Bus } from '@yardmaster/bus';
-import { messages, type RunEvent, STREAMS, subjects, type TenantId, YardError } from '@yardmaster/contracts';
-
-/** Types of stored events (README, "Events"); deltas travel beside them, unnumbered. */
-export type StoredEventType =
-  | 'run.started'
-  | 'step.started'
-  | 'message.completed'
-  | 'tool.requested'
-  | 'tool.approval_required'
-  | 'tool.started'
-  | 'tool.completed'
-  | 'usage'
-  | 'run.completed'
-  | 'run.failed'
-  | 'run.cancelled'
-  | 'run.incomplete';
+import {
+  messages,
+  type RunEvent,
+  type StoredEventType,
+  STREAMS,
+  subjects,
+  type TenantId,
+  YardError,
+} from '@yardmaster/contracts';
 
 export const TERMINAL_EVENTS: ReadonlySet<string> = new Set([
   'run.completed',

@@ -6,6 +6,7 @@ import {
   type Effect,
   type ModelList,
   parseExactJson,
+  type StoredEventType,
   type ToolResults,
   YardError,
 } from '@yardmaster/contracts';
@@ -25,7 +26,6 @@ import type { ApprovalPolicy } from './approval-policy.js';
 import type { HookedRun, Hooks } from './hooks.js';
 import { limitReached, type RunUsage } from './limits.js';
 import type { ModelCall } from './model-call.js';
-import type { StoredEventType } from './run-events.js';
 import { exposedName, type RunPlan } from './run-plan.js';
 import type { RunSession } from './run-session.js';
 import type { ToolFront } from './tool-front.js';
