@@ -124,6 +124,7 @@ describe('ask and run', () => {
     const id = /run ([0-9a-f-]{36})/.exec(asked.err)![1]!;
     const got = await run(['run', 'get', id]);
     expect(got.out.split('\n')[0]).toMatch(/^Run failed: .*YM-LLM-/);
+    expect((await run(['run', 'list', '--agent', 'nobody'])).err).toContain('no run is like that');
     const list = json(await run(['run', 'list', '--state', 'failed', '--since', '1h', '-o', 'json']));
     expect((list['items'] as { id: string }[]).map((item) => item.id)).toContain(id);
   });

@@ -46,7 +46,8 @@ function isInstalled(lock, modules) {
 
 /** Runs npm on the machine's own Node: `npm ci` deletes node_modules, and with it the pinned one. */
 function npm(args, cwd) {
-  return run('npm', args, { cwd, env: { ...process.env, PATH: systemPath() } });
+  // Errors only: of packages for the pinned Node it would warn that this one is older (EBADENGINE), page by page.
+  return run('npm', [...args, '--loglevel=error'], { cwd, env: { ...process.env, PATH: systemPath() } });
 }
 
 /** The path of the pinned Node, proven to be the version that package.json names; errors say what to do. */

@@ -90,7 +90,7 @@ describe('servers', () => {
   test('that are on PATH are used, and nothing is installed', () => {
     all();
     installer('apt-get');
-    expect(run('start')).toMatchObject({ said: ['npm ci --no-audit --no-fund --no-progress'] });
+    expect(run('start')).toMatchObject({ said: ['npm ci --no-audit --no-fund --no-progress --loglevel=error'] });
   });
 
   test('are looked for in sbin too, where users of Debian do not look', () => {
@@ -213,8 +213,8 @@ describe('the pinned Node', () => {
     );
     const first = run('lint');
     expect(first.said).toEqual([
-      'npm ci --no-audit --no-fund --no-progress',
-      'npm rebuild node --ignore-scripts=false --no-progress',
+      'npm ci --no-audit --no-fund --no-progress --loglevel=error',
+      'npm rebuild node --ignore-scripts=false --no-progress --loglevel=error',
     ]);
     expect(first.text).not.toContain('the pinned Node');
     program('node', 'echo v20.0.0', join(checkout, 'node_modules/node/bin'));

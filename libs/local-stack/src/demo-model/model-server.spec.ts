@@ -148,6 +148,42 @@ test('small requests run one tool and report', async () => {
   expect((await ask('hello')).content).toMatch(/You said: hello.*demo model/s);
 });
 
+test('a task "call NAME {json}" is that one call and its result', async () => {
+  const { client } = await model();
+  const ask = async (content: string, tools: string[], since: Messages = []) =>
+    (
+      await client.chat.completions.create({
+        model: 'demo',
+        messages: [{ role: 'user', content }, ...since],
+        ...(tools.length > 0 && { tools: functions(tools) }),
+      })
+    ).choices[0]!.message;
+  const task = 'call weather_forecast {"city": "Oslo", "more": {"days": 2}}';
+  const called = await ask(task, ['weather_forecast']);
+  expect(called.tool_calls).toMatchObject([{ function: { name: 'weather_forecast' } }]);
+  const { function: call, id } = called.tool_calls![0] as { id: string; function: { arguments: string } };
+  expect(JSON.parse(call.arguments)).toEqual({ city: 'Oslo', more: { days: 2 } });
+  const done = await ask(task, ['weather_forecast'], [called, { role: 'tool', tool_call_id: id, content: 'sun' }]);
+  expect(done.tool_calls).toBeUndefined();
+  expect(done.content).toMatch(/came out:\s+sun\s.*demo model/s);
+
+  // Deferred: a search first. Unknown: said.
+  const search = await ask(task, ['tool_search']);
+  expect(search.tool_calls).toMatchObject([{ function: { arguments: '{"query":"weather_forecast"}' } }]);
+  const found: Messages = [
+    search,
+    { role: 'tool', tool_call_id: search.tool_calls![0]!.id, content: 'weather_forecast' },
+  ];
+  expect((await ask(task, ['tool_search'], found)).tool_calls).toMatchObject([
+    { function: { name: 'weather_forecast' } },
+  ]);
+  expect((await ask(task, ['file_list'])).content).toMatch(/need the tool weather_forecast/);
+  // Without arguments, and with what is none.
+  expect((await ask('call file_list', TOOLS)).tool_calls).toMatchObject([{ function: { arguments: '{}' } }]);
+  expect((await ask('call file_list {city: 1}', TOOLS)).content).toMatch(/arguments of file_list are not JSON/);
+  expect((await ask('call me when the test is fixed', [])).tool_calls).toBeUndefined();
+});
+
 test('it says that it is a demo', async () => {
   const { client, url } = await model();
   const models = await client.models.list();

@@ -9,6 +9,8 @@ export function plan(turns: readonly Turn[], tools: ReadonlySet<string>): Answer
   const start = turns.findLastIndex(({ who }) => who === 'user');
   const asked = turns[start]?.text ?? '';
   const since = turns.slice(start + 1);
+  const call = toldCall(asked);
+  if (call !== undefined) return callAndReport(call, since, tools);
   if (/\btests?\b/i.test(asked) && /\b(fix|fails?|failing|mistake|broken)\b/i.test(asked)) return mend(since, tools);
   return oneStep(asked, since, tools);
 }
@@ -66,19 +68,42 @@ function mend(since: readonly Turn[], tools: ReadonlySet<string>): Answer {
 const passes = (output: string) => /\bok: /.test(output) && !/FAILED/.test(output);
 const mistakeIn = (text: string) => KNOWN_MISTAKES.find(({ wrong }) => text.includes(wrong));
 
+/** A task of the form `call NAME {json}`: that one call, to try a tool out. Text where the arguments are no JSON object. */
+function toldCall(asked: string): ScriptedCall | string | undefined {
+  const [, name, json] = /^\s*call\s+([^\s{]+)\s*(\{[\s\S]*\})?\s*$/i.exec(asked) ?? [];
+  if (name === undefined) return undefined;
+  try {
+    return { name, arguments: JSON.parse(json ?? '{}') as Record<string, unknown> };
+  } catch (error) {
+    return `The arguments of ${name} are not JSON: ${(error as Error).message}`;
+  }
+}
+
+function callAndReport(call: ScriptedCall | string, since: readonly Turn[], tools: ReadonlySet<string>): Answer {
+  if (typeof call === 'string') return { text: `${call}\n\n${SIGNATURE}` };
+  // A search for the tool is the way to it; when one was asked for, its result is the answer.
+  const result = since.findLast(
+    (turn) => turn.who === 'tool' && (turn.name !== 'tool_search' || call.name === turn.name),
+  );
+  return result?.who === 'tool' ? report(result) : step(`I will call ${call.name}.`, call, since, tools);
+}
+
+function report({ ok, text }: { ok: boolean; text: string }): Answer {
+  return { text: `${ok ? 'This is what came out' : 'That did not work'}:\n\n${text}\n\n${SIGNATURE}` };
+}
+
 /** Small requests, one tool each: list the files, read a file, run a command in backquotes. */
 function oneStep(asked: string, since: readonly Turn[], tools: ReadonlySet<string>): Answer {
   const ask = (text: string, call: ScriptedCall) => step(text, call, since, tools);
   const result = since.findLast((turn) => turn.who === 'tool' && turn.name !== 'tool_search');
-  if (result !== undefined && result.who === 'tool')
-    return { text: `${result.ok ? 'This is what came out' : 'That did not work'}:\n\n${result.text}\n\n${SIGNATURE}` };
+  if (result !== undefined && result.who === 'tool') return report(result);
   const command = /(?:run|execute)[^`\n]*`([^`]+)`/i.exec(asked)?.[1];
   if (command !== undefined) return ask('I will run that.', { name: 'shell_run', arguments: { command } });
   const file = /\b(?:read|show|open|print)\b.*?([\w./-]+\.\w+)/i.exec(asked)?.[1];
   if (file !== undefined) return ask('I will read that file.', { name: 'file_read', arguments: { path: file } });
   if (/\blist\b|\bfiles\b/i.test(asked)) return ask('I will look.', { name: 'file_list', arguments: {} });
   return {
-    text: `You said: ${asked.slice(0, 500)}\n\n${SIGNATURE} I can fix the sample's failing test, list the files, read a file, or run a command that you put in \`backquotes\`.`,
+    text: `You said: ${asked.slice(0, 500)}\n\n${SIGNATURE} I can fix the sample's failing test, list the files, read a file, run a command that you put in \`backquotes\`, or call any tool: call NAME {json}.`,
   };
 }
 

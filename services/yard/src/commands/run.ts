@@ -48,7 +48,12 @@ export async function list(invocation: Invocation): Promise<void> {
     (query) => session.api.runs.page({ ...filter, ...query }),
     (run) => oldest !== undefined && run.created_at !== null && Date.parse(run.created_at) < oldest,
   );
-  await invocation.output.page(page, COLUMNS, 'no runs; start one with: yard ask "…"');
+  const narrowed = Object.keys(filter).length > 0 || since !== undefined;
+  await invocation.output.page(
+    page,
+    COLUMNS,
+    narrowed ? 'no run is like that; all of them: yard run list' : 'no runs; start one with: yard ask "…"',
+  );
   if (page.next_cursor === null || invocation.output.structured) return;
   let total: number | undefined;
   if (filter.agent === undefined && conversation === undefined && oldest === undefined) {
