@@ -184,7 +184,11 @@ it('an executor that loses NATS says so, and serves again when it is back', asyn
   await yard.stack.nats.kill();
   await expect.poll(() => said.get(python), { timeout: 10_000 }).toMatch(/^connection lost: .+/m);
   await yard.stack.nats.startAgain();
-  expect((await ask('weather_forecast', { city: 'Baku' })).output).toBe('it says: Baku: sun for 1 day');
+  // The API refuses runs until it is connected again itself, as a caller who tries again would see.
+  let run: string | undefined;
+  const start = async () => (run = (await yard.start({ input: 'weather_forecast {"city": "Baku"}' })).id);
+  await expect.poll(start, { timeout: 30_000 }).toBeTypeOf('string');
+  expect((await yard.settled(run!)).output).toBe('it says: Baku: sun for 1 day');
   expect(said.get(python)).toContain('connected again');
   expect(python.exitCode).toBeNull();
 }, 60_000);
