@@ -2,6 +2,17 @@ import { readFileSync } from 'node:fs';
 import { defineTool, serveTools, type ToolServer } from '@yardmaster/executor-kit';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Stack, startStack } from './harness.js';
+import {
+  anthropicAnswer,
+  harmony,
+  hermes,
+  type Message,
+  type Move,
+  native,
+  responsesAnswer,
+  textOf,
+  written,
+} from './model-moves.js';
 import { type OtherProvider, startOther } from './other-provider.js';
 
 interface Listed {
@@ -25,8 +36,7 @@ const WANTED = 'stripe_refund_payment';
 const ARGS = { payment_id: 'p-17' };
 const SEARCH = { query: 'refund a payment' };
 
-/** What a model does that was asked for a refund, in words common to all wires: find the tool, call it, say what came of it. */
-type Move = { call: string; args: Record<string, unknown> } | { text: string };
+/** What a model does that was asked for a refund: find the tool, call it, say what came of it. */
 function refund(results: readonly string[], direct: boolean): Move {
   if (results.length === 0 && !direct) return { call: 'tool_search', args: SEARCH };
   const last = results.at(-1);
@@ -39,72 +49,41 @@ const throughDispatcher = (move: Move): Move =>
     ? { call: 'call_mcp', args: { server: 'local', tool: move.call, args: move.args } }
     : move;
 
-type Message = { role: string; content?: unknown };
-const textOf = (message: Message | undefined) =>
-  typeof message?.content === 'string' ? message.content : JSON.stringify(message?.content ?? '');
 const toolResults = (messages: readonly Message[]) =>
   messages
     .filter((message) => message.role === 'tool' || textOf(message).startsWith('[Tool results]'))
     .map((message) => textOf(message));
 
+type Asked = { messages: readonly Message[] };
+type Form = (move: Move) => Move;
+const asItIs: Form = (move) => move;
 const nativeScript =
-  (direct: boolean, form: (move: Move) => Move = (move) => move) =>
-  ({ messages }: { messages: readonly Message[] }) => {
-    const move = form(refund(toolResults(messages), direct));
-    return 'text' in move ? { text: move.text } : { calls: [{ name: move.call, arguments: move.args }] };
-  };
+  (direct: boolean, form = asItIs) =>
+  ({ messages }: Asked) =>
+    native(form(refund(toolResults(messages), direct)));
 const textScript =
-  (direct: boolean, write: (call: string, args: string) => string, form: (move: Move) => Move = (move) => move) =>
-  ({ messages }: { messages: readonly Message[] }) => {
-    const move = form(refund(toolResults(messages), direct));
-    return { text: 'text' in move ? move.text : write(move.call, JSON.stringify(move.args)) };
-  };
-const hermes = (name: string, args: string) => `<tool_call>\n{"name": "${name}", "arguments": ${args}}\n</tool_call>`;
-const harmony = (name: string, args: string) =>
-  `<|channel|>commentary to=functions.${name} <|constrain|>json<|message|>${args}<|call|>`;
+  (direct: boolean, write: typeof hermes, form = asItIs) =>
+  ({ messages }: Asked) =>
+    written(form(refund(toolResults(messages), direct)), write);
 
 interface Block {
   type: string;
   content?: unknown;
 }
-function anthropicAnswer(body: Record<string, unknown>): unknown {
+function anthropic(body: Record<string, unknown>): unknown {
   const results = (body['messages'] as { content: Block[] }[])
     .flatMap(({ content }) => content)
     .filter(({ type }) => type === 'tool_result')
     .map(({ content }) => JSON.stringify(content));
-  const move = refund(results, false);
-  return {
-    type: 'message',
-    role: 'assistant',
-    content:
-      'text' in move
-        ? [{ type: 'text', text: move.text }]
-        : [{ type: 'tool_use', id: `toolu_${results.length}`, name: move.call, input: move.args }],
-    stop_reason: 'text' in move ? 'end_turn' : 'tool_use',
-    usage: { input_tokens: 1, output_tokens: 1 },
-  };
+  return anthropicAnswer(refund(results, false), results.length);
 }
-function responsesAnswer(body: Record<string, unknown>): unknown {
+function responses(body: Record<string, unknown>): unknown {
   const results = (body['input'] as { type: string; output?: string }[])
     .filter(({ type }) => type === 'function_call_output')
     .map(({ output }) => output ?? '');
   // The provider searches by itself and has the definition at the end of its own context.
-  const move = refund(results, true);
-  return {
-    status: 'completed',
-    output: [
-      { type: 'tool_search_call', status: 'completed', arguments: SEARCH },
-      'text' in move
-        ? { type: 'message', role: 'assistant', content: [{ type: 'output_text', text: move.text }] }
-        : {
-            type: 'function_call',
-            call_id: `c${results.length}`,
-            name: move.call,
-            arguments: JSON.stringify(move.args),
-          },
-    ],
-    usage: { input_tokens: 1, output_tokens: 1 },
-  };
+  const searched = { type: 'tool_search_call', status: 'completed', arguments: SEARCH };
+  return responsesAnswer(refund(results, true), results.length, searched);
 }
 
 let yard: Stack;
@@ -118,8 +97,8 @@ const put = ({ name, description, parameters }: Listed) =>
   });
 
 beforeAll(async () => {
-  claude = await startOther(anthropicAnswer);
-  openai = await startOther(responsesAnswer);
+  claude = await startOther(anthropic);
+  openai = await startOther(responses);
   const text = { native: false, models: ['demo'] };
   const native = { native: true, models: ['demo'] };
   yard = await startStack(
