@@ -15,8 +15,8 @@ const DEBIAN = { suite: 'bookworm', packages: ['ca-certificates', 'libstdc++6', 
 
 /**
  * Images of this run in a storage of their own: the machine's other images and containers are not touched. (A buildah
- * that somebody else points at it takes the mounts away under the containers.) It is removed
- * at the end, unless `YM_IMAGES_STORAGE` names it: then a second run finds the layers of the first.
+ * that somebody else points at it takes the mounts away under the containers.) It is removed at the end, unless
+ * `YM_IMAGES_STORAGE` names it: then a second run finds the layers of the first.
  */
 export class Images {
   /** Files of this run. */

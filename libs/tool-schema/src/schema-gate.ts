@@ -43,8 +43,8 @@ export interface GateOptions {
 }
 
 /**
- * Decides whether a schema from outside may be registered, in at most about 2.5 s once it is its turn and without holding up the event
- * loop: what is slow runs in a worker that is ended when it takes too long. Never throws.
+ * Decides whether a schema from outside may be registered, in at most about 2.5 s once it is its turn and without holding
+ * up the event loop: what is slow runs in a worker that is ended when it takes too long. Never throws.
  */
 export async function gateSchema(schema: unknown, options: GateOptions = {}): Promise<GateVerdict> {
   const early = earlyRefusal(schema, options);

@@ -60,7 +60,8 @@ const LONGEST_ROUTER_WAIT_MS = 1_000;
  * run up again reads the record and goes on after it.
  */
 export class RunLoop {
-  private front: { key: string } | undefined;
+  /** Names the pinned set of tools; empty where there is none, undefined before it was looked at. */
+  private frontKey: string | undefined;
   /** Revision of the registry that the plan was made at. */
   private planned: number;
 
@@ -327,7 +328,7 @@ export class RunLoop {
   private async followTools(): Promise<void> {
     const { session, tools } = this;
     const { revision } = tools;
-    if (this.front !== undefined && this.planned === revision) return;
+    if (this.frontKey !== undefined && this.planned === revision) return;
     if (this.planned !== revision) {
       try {
         this.plan = tools.replan();
@@ -341,7 +342,7 @@ export class RunLoop {
       await session.append([{ type: 'chat', role: 'user', content: notice }], {});
       await this.parts.front.told(session, this.plan);
     }
-    this.front = { key };
+    this.frontKey = key;
   }
 
   private async ask(step: number): Promise<ChatEnd> {
@@ -357,7 +358,7 @@ export class RunLoop {
         Object.entries(plan.agent.model_fallbacks ?? {}).map(([model, models]) => [model, { models } as ModelList]),
       ),
       tools: [...plan.named],
-      toolSetKey: this.front?.key ?? '',
+      toolSetKey: this.frontKey ?? '',
       toolsRevision: BigInt(this.planned),
       toolChoiceJson: spec.toolChoiceJson ?? '',
       responseFormatJson: spec.responseFormatJson ?? '',
